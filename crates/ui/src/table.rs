@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-F7DC6QJF.js",
+        path: "assets/app-EVFB35XN.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-F7DC6QJF.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-F7DC6QJF.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-F7DC6QJF.js.br")),
-        digest: "d10b4744da30771945985622077eb82bda0f59ab457eb29266d1780991002204",
+        plain: include_bytes!("../dist/assets/app-EVFB35XN.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-EVFB35XN.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-EVFB35XN.js.br")),
+        digest: "0e97357c56997737ecfc3381fc571419a7a3c477729d9491a87a0553ad0b0f50",
     },
     PageRow {
         path: "assets/audit-K7PD5TRC.js",
@@ -176,12 +176,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "e552d063c25a55c683be2d491b5c9c03699af7fa54a688c1e78726c2f141c043",
     },
     PageRow {
-        path: "assets/people-2DGPT6IE.js",
+        path: "assets/people-XUAG4ZES.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/people-2DGPT6IE.js"),
-        gzip: Some(include_bytes!("../dist/assets/people-2DGPT6IE.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/people-2DGPT6IE.js.br")),
-        digest: "cdee67b6e3198b88109d3f62e4a6eb2ba59f5cd93e0201d7c111d43f6e4db8c9",
+        plain: include_bytes!("../dist/assets/people-XUAG4ZES.js"),
+        gzip: Some(include_bytes!("../dist/assets/people-XUAG4ZES.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/people-XUAG4ZES.js.br")),
+        digest: "5ec638cd029de87395296465085486984675d5e820aeaf95efd13b7e65a79911",
     },
     PageRow {
         path: "assets/policies-4N5WRZT5.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "cb7c908d6e808c398fb2651d0ce1ea4d0d0161f42ed91e233461153ff025a6bb",
+        digest: "95ffd0ad231345439c9cccd065490be26f642177ba35d0c13bb7bb9172122e36",
     },
 ];

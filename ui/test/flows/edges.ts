@@ -92,4 +92,18 @@ export const edges: Flow[] = [
     }
     await one.context.close();
   } },
+  { name: 'edges: somebody locked out in a namespace below is unlocked there', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    const mounts = (name: string): object[] => [{ mount_accessor: `accessor_${name}`, counts: 1, alias_identifiers: [name] }];
+    await page.route('**/v1/sys/locked-users', (route) => route.fulfill({ json: { data: { total: 2, by_namespace: [{ namespace_path: '', mount_accessors: mounts('here') }, { namespace_path: 'team/kid/', mount_accessors: mounts('below') }] } } }));
+    const asked: string[] = [];
+    await page.route('**/v1/sys/locked-users/**', (route) => { asked.push(`${new URL(route.request().url()).pathname} ${route.request().headers()['x-vault-namespace'] ?? ''}`); return route.fulfill({ status: 204 }); });
+    await one.go('/ui/people/locked');
+    for (const name of ['here', 'below']) await page.getByRole('row', { name: new RegExp(name) }).getByRole('button', { name: 'Unlock' }).click();
+    await until(async () => asked.length === 2, 'both are asked for');
+    equal(asked.join(), '/v1/sys/locked-users/accessor_here/unlock/here ,/v1/sys/locked-users/accessor_below/unlock/below team/kid', 'each in its namespace');
+    await one.finish();
+  } },
 ];
