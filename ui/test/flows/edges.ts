@@ -106,4 +106,11 @@ export const edges: Flow[] = [
     equal(asked.join(), '/v1/sys/locked-users/accessor_here/unlock/here ,/v1/sys/locked-users/accessor_below/unlock/below team/kid', 'each in its namespace');
     await one.finish();
   } },
+  { name: 'edges: a shared link is looked at where the browser keeps nothing', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    await one.page.addInitScript(() => Object.defineProperty(window, 'localStorage', { get: () => { throw new DOMException('denied', 'SecurityError'); } }));
+    await one.page.goto('/ui/open#hvs.none');
+    await one.page.getByText('opens nothing any more').waitFor({ timeout: 5000 });
+    await one.context.close();
+  } },
 ];
