@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-7AIKSRJF.js",
+        path: "assets/app-UF7PYZCX.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-7AIKSRJF.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-7AIKSRJF.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-7AIKSRJF.js.br")),
-        digest: "90f8c16bd12ff0bd2bd9c25680adc6090cff2ba6b75d0ed720334ffd2d123c35",
+        plain: include_bytes!("../dist/assets/app-UF7PYZCX.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-UF7PYZCX.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-UF7PYZCX.js.br")),
+        digest: "62b9666ee216a4b847055cca50099de5a5fbee7295ac6cce119ff6eff0aa1382",
     },
     PageRow {
         path: "assets/audit-TPL3HEBL.js",
@@ -176,12 +176,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "3c6625d0e0d933ebcd0271fb80ea098c3f28739031adc642bd3a1145996cd388",
     },
     PageRow {
-        path: "assets/people-3BGL3HTM.js",
+        path: "assets/people-AEFRJAWD.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/people-3BGL3HTM.js"),
-        gzip: Some(include_bytes!("../dist/assets/people-3BGL3HTM.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/people-3BGL3HTM.js.br")),
-        digest: "ff59bdf0a5c71c34ed3ecd264ffc901fa89809d66bd7ddffff41f94cdf22f63f",
+        plain: include_bytes!("../dist/assets/people-AEFRJAWD.js"),
+        gzip: Some(include_bytes!("../dist/assets/people-AEFRJAWD.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/people-AEFRJAWD.js.br")),
+        digest: "30d903c92b646db9a69e648e65b30405f918aa77e375aaae1fb577835a482b5a",
     },
     PageRow {
         path: "assets/policies-AAWLXJ7U.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "a395e133ffe702b3697c8464fe61c10f73b6ba49b750560964a44210af54d407",
+        digest: "6961d0d569a66d8a5b04491411c7aacad178a155d91a41e5b17e3f2f536c8fa5",
     },
 ];

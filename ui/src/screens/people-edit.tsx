@@ -61,8 +61,8 @@ export function GroupForm({ group, close }: { group?: Data; close: (id?: string)
   const [text, setText] = useState('');
   const isExternal = group?.['type'] === 'external';
   const run = useAction(async () => {
-    // The server takes a name that is there for a change of that group.
-    if (!group && groups.data?.some((one) => one.name === name.trim())) throw new Error(common.thereIsOneWithThisName);
+    // The server takes a name that is there for a change of that group, whatever its case.
+    if (!group && groups.data?.some((one) => one.name.toLowerCase() === name.trim().toLowerCase())) throw new Error(common.thereIsOneWithThisName);
     // Members of an external group are whoever its login says.
     const body = { name, policies: list(policies), ...(isExternal ? {} : { member_entity_ids: members, member_group_ids: inner }) };
     const { data } = await call<{ id?: string }>('POST', group ? `identity/group/id/${group['id']}` : 'identity/group', { body });

@@ -200,7 +200,7 @@ flow('a new user or group with the name of one that exists does not replace it',
   await one.go('/ui/people/groups/');
   await page.getByRole('button', { name: 'New group' }).click();
   const group = page.locator('form[data-form="groups/edit"]');
-  await group.getByLabel('Name', { exact: true }).fill('met-group');
+  await group.getByLabel('Name', { exact: true }).fill('Met-Group ');
   await group.getByRole('button', { name: 'Make it' }).click();
   await group.locator('.note.bad', { hasText: 'There is one with this name already' }).waitFor();
   equal((await dev.must('GET', 'identity/group/name/met-group'))['data'].policies as unknown, ['dev'] as unknown, 'its policies are what they were');
