@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-UF7PYZCX.js",
+        path: "assets/app-BNQTWWV5.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-UF7PYZCX.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-UF7PYZCX.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-UF7PYZCX.js.br")),
-        digest: "62b9666ee216a4b847055cca50099de5a5fbee7295ac6cce119ff6eff0aa1382",
+        plain: include_bytes!("../dist/assets/app-BNQTWWV5.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-BNQTWWV5.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-BNQTWWV5.js.br")),
+        digest: "804ad0005ff7c49b9c8d452c520e423709d91bf9a5919030b0ae4413f7ad9a63",
     },
     PageRow {
         path: "assets/audit-TPL3HEBL.js",
@@ -168,12 +168,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "086ca1724f824b3dc64d106f463de2d990844afe7c53813677486e13484709fe",
     },
     PageRow {
-        path: "assets/open-AXMSWIBW.js",
+        path: "assets/open-P2MZGJJK.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/open-AXMSWIBW.js"),
-        gzip: Some(include_bytes!("../dist/assets/open-AXMSWIBW.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/open-AXMSWIBW.js.br")),
-        digest: "3c6625d0e0d933ebcd0271fb80ea098c3f28739031adc642bd3a1145996cd388",
+        plain: include_bytes!("../dist/assets/open-P2MZGJJK.js"),
+        gzip: Some(include_bytes!("../dist/assets/open-P2MZGJJK.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/open-P2MZGJJK.js.br")),
+        digest: "8f13ccaa86f415cdef0b6451e1ed5a3bc454082e87021adf2d30afbfafb79cd2",
     },
     PageRow {
         path: "assets/people-AEFRJAWD.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "6961d0d569a66d8a5b04491411c7aacad178a155d91a41e5b17e3f2f536c8fa5",
+        digest: "d4b123a94ba1bf807104547dadafc012028c0db093b87aa1eb96304584f4aeb2",
     },
 ];

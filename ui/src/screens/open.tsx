@@ -23,6 +23,9 @@ export function Open() {
   const [isShown, setShown] = useState(false);
   const look = (given: string): void => {
     setState({ kind: 'looking' });
+    // Values of another link are hidden until somebody wants to see them too.
+    setShown(false);
+    setPhrase('');
     call<Record<string, any>>('POST', 'sys/wrapping/lookup', { token: '', quiet: true, body: { token: given } }).then(({ data }) => {
       if (data['state'] === 'opened' || data['state'] === 'expired') return setState({ kind: 'gone', error: new Error(String(data['state'])) });
       setState({ kind: 'waiting', ends: Date.parse(data['creation_time'] as string) + Number(data['creation_ttl']) * 1000 });

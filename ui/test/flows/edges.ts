@@ -113,4 +113,18 @@ export const edges: Flow[] = [
     await one.page.getByText('opens nothing any more').waitFor({ timeout: 5000 });
     await one.context.close();
   } },
+  { name: 'edges: values of a second link in the tab of the first are hidden at first', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    for (const value of ['first', 'second']) {
+      const made = await fetch(`${dev.base}/v1/sys/wrapping/wrap`, { method: 'POST', headers: { 'X-Vault-Token': dev.token, 'X-Vault-Wrap-TTL': '600s' }, body: JSON.stringify({ value }) });
+      await page.goto(`/ui/open#${(await made.json() as { wrap_info: { token: string } }).wrap_info.token}`);
+      await page.getByRole('button', { name: 'Open it now' }).click();
+      await page.getByText('The link is used up').waitFor();
+      equal(await page.locator('.shown').count(), 0, `${value} is hidden`);
+      await page.getByRole('button', { name: 'Show', exact: true }).click();
+      await page.locator('.shown', { hasText: value }).waitFor();
+    }
+    await one.finish();
+  } },
 ];
