@@ -4,7 +4,9 @@
 //! others wait for what it gets, a failure included. So the other server hears of a stampede once, and no login is refused
 //! because too many calls are under way.
 //!
-//! Invariant: no more than one call is under way for a copy.
+//! Invariants:
+//! - No more than one call is under way for a copy.
+//! - That one caller has too much under way is told to that caller only: the next one asks in its own turns.
 
 use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError};
 
@@ -60,7 +62,7 @@ impl<T> SharedFetch<T> {
     /// A caller that goes away while it asks leaves its turn to the next one.
     ///
     /// # Errors
-    /// Those of `fetch`, this caller's or the other's. An older copy stays for who may use it.
+    /// Those of `fetch`, this caller's or the other's, but of [`Error::Busy`] this caller's only. An older copy stays for who may use it.
     pub async fn get(
         &self,
         now: Timestamp,
@@ -84,6 +86,9 @@ impl<T> SharedFetch<T> {
             }
         }
         let fetched = fetch.await;
+        if let Err(why @ Error::Busy(_)) = fetched {
+            return Err(why);
+        }
         let mut last = self.last();
         last.tries += 1;
         match fetched {
@@ -106,6 +111,8 @@ mod tests {
     use std::pin::{Pin, pin};
     use std::rc::Rc;
     use std::task::{Context, Poll, Waker};
+
+    use kallisto_api::Crowd;
 
     use super::*;
 
@@ -187,6 +194,20 @@ mod tests {
         server.answers(Ok(2));
         assert_eq!(poll(&mut caller(&shared, &server, 20)).unwrap().ok(), Some(2));
         assert_eq!(shared.fetched_at().unwrap().as_second(), 20);
+    }
+
+    #[test]
+    fn who_waits_is_not_refused_because_another_has_too_much_under_way() {
+        let (shared, server) = (SharedFetch::default(), Server::default());
+        let mut callers: Vec<_> = (0..3).map(|_| caller(&shared, &server, 0)).collect();
+        assert!(callers.iter_mut().all(|one| poll(one).is_none()));
+        server.answers(Err(Error::Busy(Crowd::Own)));
+        assert_eq!(poll(&mut callers[0]), Some(Err(Error::Busy(Crowd::Own))));
+        server.answers(Ok(7));
+        for one in &mut callers[1..] {
+            assert_eq!(poll(one).expect("it is there").ok(), Some(7));
+        }
+        assert_eq!(server.asked.get(), 2);
     }
 
     #[test]
