@@ -13,11 +13,10 @@ pub(super) fn record(name: &str) -> String {
     format!("role/{name}")
 }
 
-/// The name of the role that a path is about.
+/// The role that a path is about, if there is one.
 ///
 /// # Errors
 /// [`Error::UnsupportedPath`] for a name that no role has.
-/// The role that a path is about, if there is one.
 pub(super) fn find(call: &Call<'_>) -> Result<Option<Arc<SshRole>>, Error> {
     let name = call.name("role")?;
     Ok(call.memory::<SshMemory>()?.read().roles.get(name).cloned())
