@@ -189,11 +189,17 @@ impl RespSession {
     /// Whether a listed key is there for a reader, and holds what is asked for; one that may not be read is there, and
     /// nobody knows what it holds.
     async fn shows(&self, key: &str, kind: Option<&str>) -> Result<bool, CommandFailure> {
-        match self.kind_of(key).await {
-            Ok(None) => Ok(false),
-            Ok(Some(found)) => Ok(kind.is_none_or(|kind| kind.eq_ignore_ascii_case(found))),
+        // Its fields are counted only where somebody asks what it is.
+        let shown = match kind {
+            None => self.exists(key).await,
+            Some(kind) => self
+                .kind_of(key)
+                .await
+                .map(|found| found.is_some_and(|found| kind.eq_ignore_ascii_case(found))),
+        };
+        match shown {
             Err(Error::Denied(Denial::Policy)) => Ok(kind.is_none()),
-            Err(error) => Err(error.into()),
+            shown => Ok(shown?),
         }
     }
 
