@@ -1,8 +1,8 @@
 //! A copy of what another server says, which one caller fetches for all who want it.
 //!
 //! When a cluster starts, thousands of logins want the keys of one provider at once, and none are there yet. One of them asks; the
-//! others wait for what it gets, a failure included. So the other server hears of a stampede once, and no login is refused
-//! because too many calls are under way.
+//! others wait for what it gets, a failure included. So the other server hears of a stampede once, and the logins do not use up
+//! the calls that a client may have under way.
 //!
 //! Invariants:
 //! - No more than one call is under way for a copy.
