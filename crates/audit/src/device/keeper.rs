@@ -69,8 +69,6 @@ fn is_over(state: &QueueState) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-
     use super::*;
 
     /// A keeper that ends before its writer would leave an anchor that is behind the chain.
@@ -82,19 +80,7 @@ mod tests {
             for has_ended in [false, true] {
                 for mode in [Working, Hanging] {
                     let is_last = over.contains(&(closing, has_ended, mode.clone()));
-                    let state = QueueState {
-                        queue: VecDeque::new(),
-                        queued_bytes: 0,
-                        in_flight: Vec::new(),
-                        busy_since: None,
-                        mode,
-                        reopen: false,
-                        closing,
-                        head: ChainHead::default(),
-                        verdict: None,
-                        has_ended,
-                        is_kept: false,
-                    };
+                    let state = QueueState { mode, closing, has_ended, ..QueueState::new(false) };
                     assert_eq!(is_over(&state), is_last, "{closing} {has_ended} {:?}", state.mode);
                 }
             }
@@ -120,25 +106,9 @@ mod tests {
     #[test]
     fn nothing_is_kept_of_a_destination_that_was_not_opened() {
         for (verdict, written) in [(None, 0), (Some(crate::AnchorVerdict::New), 1)] {
-            let state = QueueState {
-                queue: VecDeque::new(),
-                queued_bytes: 0,
-                in_flight: Vec::new(),
-                busy_since: None,
-                mode: QueueMode::Working,
-                reopen: false,
-                closing: true,
-                head: ChainHead::default(),
-                verdict,
-                has_ended: true,
-                is_kept: false,
-            };
-            let shared = DeviceShared {
-                state: std::sync::Mutex::new(state),
-                work: std::sync::Condvar::new(),
-                ended: std::sync::Condvar::new(),
-                written: tokio::sync::watch::Sender::new(()),
-            };
+            let state =
+                QueueState { closing: true, verdict, has_ended: true, ..QueueState::new(false) };
+            let shared = DeviceShared::new(state);
             let counted = Arc::<Counted>::default();
             let sealed = AnchorFile::new(&[1; crate::mask::SALT_BYTES], "n", "d/");
             let anchors = Arc::clone(&counted) as Arc<dyn Anchors>;

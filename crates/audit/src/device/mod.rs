@@ -20,9 +20,8 @@ mod keeper;
 mod queue;
 mod writer;
 
-use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -180,24 +179,7 @@ impl Device {
     ) -> std::io::Result<Self> {
         let signer =
             CheckpointSigner::new(salt, around.node, name).ok_or(ErrorKind::Unsupported)?;
-        let shared = Arc::new(DeviceShared {
-            state: Mutex::new(QueueState {
-                queue: VecDeque::new(),
-                queued_bytes: 0,
-                in_flight: Vec::new(),
-                busy_since: None,
-                mode: QueueMode::Working,
-                reopen: false,
-                closing: false,
-                head: ChainHead::default(),
-                verdict: None,
-                has_ended: false,
-                is_kept: around.anchors.is_none(),
-            }),
-            work: Condvar::new(),
-            ended: Condvar::new(),
-            written: ring::Sender::new(()),
-        });
+        let shared = Arc::new(DeviceShared::new(QueueState::new(around.anchors.is_none())));
         let masker = Masker::new(salt, spec.secrecy);
         let public_key = signer.public_key();
         let device = Self { name: name.to_owned(), masker, public_key, shared, spec };

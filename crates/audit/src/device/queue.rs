@@ -52,12 +52,34 @@ pub(super) struct DeviceJob {
 }
 
 impl DeviceShared {
+    pub(super) fn new(state: QueueState) -> Self {
+        let (work, ended) = (Condvar::new(), Condvar::new());
+        Self { state: Mutex::new(state), work, ended, written: watch::Sender::new(()) }
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl QueueState {
+    /// A device to which nothing was given yet. `is_kept` where nobody keeps its heads.
+    pub(super) fn new(is_kept: bool) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            in_flight: Vec::new(),
+            busy_since: None,
+            mode: QueueMode::Working,
+            reopen: false,
+            closing: false,
+            head: ChainHead::default(),
+            verdict: None,
+            has_ended: false,
+            is_kept,
+        }
+    }
+
     /// Fails everybody who waits.
     pub(super) fn refuse_all(&mut self) {
         let waiting = self.queue.drain(..).map(|job| job.done);

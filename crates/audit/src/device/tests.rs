@@ -1,6 +1,7 @@
 //! A device over a sink that fails and hangs at a word.
 
 use std::io::{self, ErrorKind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
