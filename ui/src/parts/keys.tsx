@@ -1,4 +1,5 @@
 // Keys of the page: single letters outside fields (they can be switched off), Ctrl-K everywhere, `g` and a letter to go. `?` lists them.
+import { useLayoutEffect } from 'preact/hooks';
 import * as common from '../en/common.ts';
 import * as en from '../en/parts/keys.ts';
 import { go, href } from '../lib/router.ts';
@@ -12,10 +13,13 @@ import { Button } from './ui.tsx';
 export type Action = 'filter' | 'reveal' | 'copy' | 'path' | 'edit' | 'history' | 'older' | 'newer' | 'new' | 'move' | 'actions' | 'save' | 'back';
 const actions = new Map<Action, () => void>();
 
-/** Lets the screen in view answer a key; returns how to take it back. */
-export function onKey(action: Action, run: () => void): () => void {
-  actions.set(action, run);
-  return () => { if (actions.get(action) === run) actions.delete(action); };
+/** Lets the screen in view answer keys. A key may come before the next frame: it is for what is rendered, and acts on what that shows. */
+export function useKeys(answers: Partial<Record<Action, () => void>>): void {
+  useLayoutEffect(() => {
+    const own = Object.entries(answers) as [Action, () => void][];
+    for (const [action, run] of own) actions.set(action, run);
+    return () => { for (const [action, run] of own) if (actions.get(action) === run) actions.delete(action); };
+  });
 }
 
 const LETTERS: Record<string, Action> = { '/': 'filter', r: 'reveal', c: 'copy', y: 'path', e: 'edit', h: 'history', '[': 'older', ']': 'newer', n: 'new', m: 'move', '.': 'actions' };
@@ -53,10 +57,10 @@ export function startKeys(): void {
     switch (event.key) {
       case 'g': goAt = event.timeStamp; return;
       case '?': event.preventDefault(); showKeys(); return;
-      case 'j': activeList.move(1); return;
-      case 'k': activeList.move(-1); return;
-      case 'x': activeList.select(); return;
-      case 'Enter': if (!target.matches('button, a, [role=listbox]')) activeList.open(); return;
+      case 'j': activeList.keys?.move(1); return;
+      case 'k': activeList.keys?.move(-1); return;
+      case 'x': activeList.keys?.select(); return;
+      case 'Enter': if (!target.matches('button, a, [role=listbox]')) activeList.keys?.open(); return;
     }
     const action = LETTERS[event.key];
     if (action && actions.has(action)) { event.preventDefault(); actions.get(action)?.(); }

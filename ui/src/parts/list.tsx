@@ -26,8 +26,13 @@ const HEIGHT_MAX = 8_000_000;
 const OVERSCAN = 8;
 const TYPE_AHEAD_MS = 700;
 
-const NO_LIST = { move: (_: number): void => {}, open: (): void => {}, select: (): void => {}, current: (): string | undefined => undefined };
-export const activeList = { ...NO_LIST };
+interface ListKeys {
+  move: (by: number) => void;
+  open: () => void;
+  select: () => void;
+}
+/** What keys do in the list in view, if there is one. */
+export const activeList: { keys: ListKeys | undefined } = { keys: undefined };
 
 export function List<T>({ label, rows, keyOf, render, href, onOpen, current, selected, onSelect, onView, empty, class: extra = '' }: ListProps<T>) {
   const box = useRef<HTMLDivElement>(null);
@@ -83,13 +88,15 @@ export function List<T>({ label, rows, keyOf, render, href, onOpen, current, sel
   useEffect(() => { if (currentIndex >= 0) reveal(currentIndex); }, [current, rows.length > 0]);
   useEffect(() => { setActive(-1); }, [current]);
   useEffect(() => { onView?.(rows.slice(first, last)); }, [first, last, rows]);
-  // A list that is gone answers no key.
-  useEffect(() => () => { Object.assign(activeList, NO_LIST); }, []);
-  useEffect(() => {
-    activeList.move = (by) => { to(at + by); box.current?.focus({ preventScroll: true }); };
-    activeList.open = () => { const row = rows[at]; if (row !== undefined) onOpen(row); };
-    activeList.select = () => pick(at, false);
-    activeList.current = () => { const row = rows[at]; return row === undefined ? undefined : keyOf(row); };
+  // Before the next key, not after the next frame: a list that is gone answers none, and one that moved opens the row it shows.
+  useLayoutEffect(() => {
+    const own: ListKeys = {
+      move: (by) => { to(at + by); box.current?.focus({ preventScroll: true }); },
+      open: () => { const row = rows[at]; if (row !== undefined) onOpen(row); },
+      select: () => pick(at, false),
+    };
+    activeList.keys = own;
+    return () => { if (activeList.keys === own) activeList.keys = undefined; };
   });
 
   const onKeyDown = (event: KeyboardEvent): void => {

@@ -594,3 +594,56 @@ flow('a key on another screen does not open a row of a list that is gone', async
   await page.waitForTimeout(300);
   ok(page.url().endsWith('/ui/policies/'), page.url());
 });
+
+flow('keys that come faster than frames do what was meant by them', async (one, { dev }) => {
+  const { page } = one;
+  for (const name of ['a', 'b', 'c']) await dev.must('POST', `met/data/${name}`, { data: { k: 'v' } });
+  await one.go('/ui/s/met/');
+  await page.getByRole('option', { name: /^c/ }).waitFor();
+  // In one task of the browser: what renders at once has rendered between two keys, and no frame has come.
+  await page.evaluate(async () => {
+    for (const key of ['j', 'j', 'Enter']) {
+      (document.activeElement ?? document.body).dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+      for (let turn = 0; turn < 200; turn++) await Promise.resolve();
+    }
+  });
+  await page.locator('.head', { hasText: 'v1 · current' }).waitFor();
+  ok(page.url().endsWith('/ui/s/met/b'), page.url());
+  // What is saved is what stands in the field.
+  await one.go('/ui/s/met/b?tab=edit');
+  await page.getByLabel('Value of k').fill('first');
+  await page.waitForTimeout(300);
+  await page.getByLabel('Value of k').evaluate(async (field: HTMLInputElement) => {
+    field.value = 'last';
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+    for (let turn = 0; turn < 200; turn++) await Promise.resolve();
+    field.dispatchEvent(new KeyboardEvent('keydown', { key: 's', ctrlKey: true, bubbles: true, cancelable: true }));
+  });
+  await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
+  await page.locator('.head', { hasText: 'v2 · current' }).waitFor();
+  equal((await dev.must('GET', 'met/data/b'))['data'].data.k, 'last', 'the last that was typed');
+});
+
+flow('a key right after a move is for the screen that is there', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/data/a', { data: { k: 'v' } });
+  await one.go('/ui/s/met/');
+  await page.getByRole('option', { name: /^a/ }).waitFor();
+  await page.keyboard.press('j');
+  await page.locator('.rows .active').waitFor();
+  await page.waitForTimeout(300);
+  // As soon as the list is gone from the document, and before the next frame.
+  await page.evaluate(() => {
+    const seen = new MutationObserver(() => {
+      if (document.querySelector('.rows .active')) return;
+      seen.disconnect();
+      for (const key of ['Enter', 'n']) document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+    });
+    seen.observe(document.body, { childList: true, subtree: true });
+    document.querySelector<HTMLElement>('a[href="/ui/policies/"]')?.click();
+  });
+  await page.getByRole('heading', { name: 'Policies' }).waitFor();
+  await page.waitForTimeout(300);
+  ok(page.url().endsWith('/ui/policies/'), page.url());
+  equal(await page.locator('dialog[open]').count(), 0, 'no dialog of the screen before');
+});

@@ -11,7 +11,7 @@ import { toast } from '../../lib/toasts.ts';
 import { CodeArea, type Mark } from '../../parts/code-area.tsx';
 import { confirm, open, Sheet } from '../../parts/dialog.tsx';
 import { Icon } from '../../parts/icons.tsx';
-import { onKey } from '../../parts/keys.tsx';
+import { useKeys } from '../../parts/keys.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Button, FormError, Segments, Tag } from '../../parts/ui.tsx';
 import { Builder } from './builder.tsx';
@@ -53,7 +53,7 @@ export function PolicyEditor({ name, saved, start, isNew, reload }: { name: stri
     toast(en.policyDeleted);
     void go(href('policies/'));
   });
-  useEffect(() => onKey('save', () => { if (isDirty && !isRoot && errors.length === 0) void save.run(); }));
+  useKeys({ save: () => { if (isDirty && !isRoot && errors.length === 0) void save.run(); } });
   const atSaving = save.error instanceof ApiError ? save.error.message : '';
   const errors = checked?.errors ?? (atSaving ? [{ line: Number(/line (\d+)/.exec(atSaving)?.[1] ?? 0), message: atSaving }] : []);
   const marks: Mark[] = [...(hit ? [{ line: hit, message: common.decides, kind: 'hit' as const }] : []), ...(checked?.warnings ?? []).map((one): Mark => ({ ...one, kind: 'warning' })), ...errors.map((one): Mark => ({ ...one, kind: 'error' }))];

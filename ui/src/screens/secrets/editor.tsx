@@ -17,7 +17,7 @@ import { cover } from '../../lib/state.ts';
 import { toast } from '../../lib/toasts.ts';
 import { plural, visible } from '../../lib/time.ts';
 import { confirm, open, Sheet } from '../../parts/dialog.tsx';
-import { onKey } from '../../parts/keys.tsx';
+import { useKeys } from '../../parts/keys.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Button, Card, Failed, FormError, Loading, Note, Segments, Tag } from '../../parts/ui.tsx';
 import { CodeArea } from '../../parts/code-area.tsx';
@@ -104,10 +104,7 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
     onSaved();
     void go(href(`s/${own}`), true);
   });
-  useEffect(() => {
-    const stops = [onKey('save', () => { if (parsed.data && !parsed.problem) void save.run(); }), onKey('back', () => void go(href(isNew ? `s/${parentOf(own)}` : `s/${own}`)))];
-    return () => { for (const stop of stops) stop(); };
-  });
+  useKeys({ save: () => { if (parsed.data && !parsed.problem) void save.run(); }, back: () => void go(href(isNew ? `s/${parentOf(own)}` : `s/${own}`)) });
 
   if (loadError) return <Failed error={loadError} path={path} />;
   if (!base) return <Loading rows={5} />;

@@ -11,7 +11,7 @@ import { me, namespace } from '../../lib/state.ts';
 import { count, named, plural, short, visible } from '../../lib/time.ts';
 import { watch } from '../../lib/watch.ts';
 import { Icon } from '../../parts/icons.tsx';
-import { onKey } from '../../parts/keys.tsx';
+import { useKeys } from '../../parts/keys.tsx';
 import { List } from '../../parts/list.tsx';
 import { Button, Empty, Failed, Loading, Note, LinkButton } from '../../parts/ui.tsx';
 import { bulk, newSecret } from './bulk.tsx';
@@ -128,9 +128,10 @@ export function Folder({ place, current }: { place: Place; current?: string | un
   names.current = folder.names;
 
   useEffect(() => { setPicked(new Set()); }, [own]);
-  useEffect(() => {
-    const stops = [onKey('filter', () => filter.current?.focus()), onKey('new', () => newSecret(place)), onKey('back', () => { if (text) setText(''); else void go(href(`s/${current !== undefined ? own : parentOf(own.replace(/\/$/, ''))}`)); })];
-    return () => { for (const stop of stops) stop(); };
+  useKeys({
+    filter: () => filter.current?.focus(),
+    new: () => void newSecret(place),
+    back: () => { if (text) setText(''); else void go(href(`s/${current !== undefined ? own : parentOf(own.replace(/\/$/, ''))}`)); },
   });
   useEffect(() => {
     if (mayWatch !== true || place.mount.type !== 'kv') return;

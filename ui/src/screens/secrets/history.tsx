@@ -14,7 +14,7 @@ import { route, setQuery } from '../../lib/router.ts';
 import { toast } from '../../lib/toasts.ts';
 import { exact, plural, span, visible, visibleText, when } from '../../lib/time.ts';
 import { confirm } from '../../parts/dialog.tsx';
-import { onKey } from '../../parts/keys.tsx';
+import { useKeys } from '../../parts/keys.tsx';
 import { Button, Card, Empty, Failed, FormError, Loading, Note, Segments, Tag } from '../../parts/ui.tsx';
 import { Mask } from './values.tsx';
 
@@ -57,10 +57,11 @@ export function History({ place, meta, metaError, reload }: { place: Place; meta
   const both = useLoad(a && b ? async () => { const [left, right] = await Promise.all([readData(place, 'diff', a), readData(place, 'diff', b)]); return { left: left.data, right: right.data }; } : undefined, [a, b, placeText(place)]);
   useEffect(() => { const hide = (): void => setShown(false); addEventListener('blur', hide); addEventListener('beforeprint', hide); return () => { removeEventListener('blur', hide); removeEventListener('beforeprint', hide); }; }, []);
   const pick = (version: number): void => setQuery({ a: String(Math.min(version, b) === version ? version : b), b: String(Math.max(version, b)) });
-  useEffect(() => {
-    const at = readable.findIndex((one) => one.version === a);
-    const stops = [onKey('older', () => { const next = readable[at + 1]; if (next) setQuery({ a: String(next.version), b: String(b) }); }), onKey('newer', () => { const next = readable[at - 1]; if (next && next.version < b) setQuery({ a: String(next.version), b: String(b) }); }), onKey('reveal', () => setShown(!isShown))];
-    return () => { for (const stop of stops) stop(); };
+  const at = readable.findIndex((one) => one.version === a);
+  useKeys({
+    older: () => { const next = readable[at + 1]; if (next) setQuery({ a: String(next.version), b: String(b) }); },
+    newer: () => { const next = readable[at - 1]; if (next && next.version < b) setQuery({ a: String(next.version), b: String(b) }); },
+    reveal: () => setShown(!isShown),
   });
   const restore = useAction(async () => {
     if (!meta || !both.data) return;

@@ -11,7 +11,7 @@ import { pinned, togglePin, visited } from '../../lib/prefs.ts';
 import { go, href, route } from '../../lib/router.ts';
 import { namespace } from '../../lib/state.ts';
 import { named } from '../../lib/time.ts';
-import { onKey } from '../../parts/keys.tsx';
+import { useKeys } from '../../parts/keys.tsx';
 import { Icon } from '../../parts/icons.tsx';
 import { Button, Empty, Failed, FormError, LinkButton, Loading, Note, Tabs, Tag } from '../../parts/ui.tsx';
 import { bulk } from './bulk.tsx';
@@ -48,10 +48,7 @@ export function Secret({ place }: { place: Place }) {
     return () => removeEventListener('kallisto-change', hear);
   }, [own, tab]);
   const at = (next: string): string => href(`s/${own}`, { tab: next || undefined });
-  useEffect(() => {
-    const stops = [onKey('edit', () => void go(at('edit'))), onKey('history', () => void go(at('history'))), onKey('path', () => void copy(own, common.path)), onKey('move', () => bulk('move', [own], () => void go(href(`s/${parentOf(own)}`))))];
-    return () => { for (const stop of stops) stop(); };
-  }, [own]);
+  useKeys({ edit: () => void go(at('edit')), history: () => void go(at('history')), path: () => void copy(own, common.path), move: () => void bulk('move', [own], () => void go(href(`s/${parentOf(own)}`))) });
 
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path={paths.read} />;
   if (!loaded.data) return <Loading rows={6} />;

@@ -10,7 +10,7 @@ import { apiPath, type Metadata, type Place, type VersionInfo } from '../../lib/
 import { useRevealed, type Revealed } from '../../lib/reveal.ts';
 import { ago, exact, named, plural, visible, visibleText } from '../../lib/time.ts';
 import { Icon } from '../../parts/icons.tsx';
-import { onKey } from '../../parts/keys.tsx';
+import { useKeys } from '../../parts/keys.tsx';
 import { showWhy } from '../../parts/why.tsx';
 import { Button, Card, FormError, Note, Tag } from '../../parts/ui.tsx';
 import { UseCard } from './use.tsx';
@@ -53,12 +53,9 @@ export function Values({ place, subkeys, version, meta, info }: { place: Place; 
   const keys = subkeys ? Object.keys(subkeys) : revealed.keys;
   const seconds = useSeconds(revealed.until, revealed.shown.size > 0);
   const copyKey = (key: string): void => void revealed.take(key).then((value) => { if (value !== undefined) void copySecret(asText(value), key); });
-  useEffect(() => {
-    const stops = [
-      onKey('reveal', () => { if (revealed.shown.size > 0) revealed.hide(); else void revealed.reveal('all'); }),
-      onKey('copy', () => { const focused = (document.activeElement?.closest('tr') as HTMLElement | null)?.dataset['key'] ?? keys?.[0]; if (focused) copyKey(focused); }),
-    ];
-    return () => { for (const stop of stops) stop(); };
+  useKeys({
+    reveal: () => { if (revealed.shown.size > 0) revealed.hide(); else void revealed.reveal('all'); },
+    copy: () => { const focused = (document.activeElement?.closest('tr') as HTMLElement | null)?.dataset['key'] ?? keys?.[0]; if (focused) copyKey(focused); },
   });
   const dashed = allows({ path, cap: 'delete' }) === false ? 'delete' : undefined;
   return (
