@@ -144,17 +144,40 @@ impl BarrierStore {
 
     /// The same, if a condition holds besides.
     pub(crate) fn commit_if(&self, batch: Batch, condition: Option<RecordCondition>) -> Commit {
-        let mut batch = match self.inside {
-            Some(life) => moved_inside(&batch, life),
-            None => batch,
-        };
+        let mut batch = self.spelled_by_root(batch);
         if let Some(RecordCondition { key, seqno }) = condition {
             batch.expect(key, seqno);
         }
+        self.commit_spelled(&batch)
+    }
+
+    /// Commits a batch of this namespace and one of the root namespace as one.
+    pub(crate) fn commit_beside(&self, batch: Batch, of_root: &Batch) -> Commit {
+        let mut batch = self.spelled_by_root(batch);
+        for expectation in of_root.expectations() {
+            batch.expect(expectation.key.clone(), expectation.seqno);
+        }
+        for op in of_root.ops() {
+            match op {
+                StoreOp::Put { key, value } => batch.put(key.clone(), value.clone()),
+                StoreOp::Delete { key, note } => batch.delete_noted(key.clone(), note.clone()),
+            };
+        }
+        self.commit_spelled(&batch)
+    }
+
+    fn spelled_by_root(&self, batch: Batch) -> Batch {
+        match self.inside {
+            Some(life) => moved_inside(&batch, life),
+            None => batch,
+        }
+    }
+
+    fn commit_spelled(&self, batch: &Batch) -> Commit {
         let puts = batch.ops().iter().filter(|op| matches!(op, StoreOp::Put { .. })).count();
         self.counts.add(PUTS, puts as u64);
         self.counts.add(DELETES, (batch.ops().len() - puts) as u64);
-        match seal_batch(&batch, &self.keys.load()) {
+        match seal_batch(batch, &self.keys.load()) {
             Ok(mut sealed) => {
                 // What was decided on a state that a backup took the place of comes to nothing.
                 sealed.expect(GENERATION_KEY.to_vec(), self.generation);

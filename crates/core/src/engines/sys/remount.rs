@@ -79,12 +79,9 @@ pub(super) async fn remount(
     // Its rate limits and lease counts go along. They are the root namespace's.
     let root = context.context_with(NamespaceNumber::ROOT).ok_or(Error::Sealed)?;
     let mut rules = Batch::new();
-    let into = if context.is_top() { &mut batch } else { &mut rules };
-    quotas::follow_in(&root, into, context.view.namespace_path(), (&mount.entry.path, &to))?;
-    context.store.commit(batch).await?;
-    if !rules.ops().is_empty() {
-        root.store.commit(rules).await?;
-    }
+    let paths = (mount.entry.path.as_str(), to.as_str());
+    quotas::follow_in(&root, &mut rules, context.view.namespace_path(), paths)?;
+    context.store.commit_beside(batch, &rules).await?;
     if let Some(note) = note {
         left.clear(context, &note).await?;
     }

@@ -86,7 +86,10 @@ fn a_rule_goes_along_when_its_mount_is_moved() {
     let leases = r#"{"max_leases":7,"path":"a/kv/x"}"#;
     root("").get(&core, Update, "sys/quotas/lease-count/leases", leases);
     for namespace in ["", "a"] {
+        let before = core.store.position().0;
         root(namespace).get(&core, Update, "sys/remount", r#"{"from":"kv","to":"kv2/new"}"#);
+        // As one: nobody finds the mount moved and its limits left behind.
+        assert_eq!(core.store.position().0, before + 1, "{namespace:?}");
     }
     let path = |kind: &str, name: &str| {
         text(&root("").get(&core, Read, &format!("sys/quotas/{kind}/{name}"), ""), "path")
