@@ -1,4 +1,5 @@
 // What needs no browser: JSON that keeps numbers, file formats, differences and the merge of three.
+import { secondsToWait } from '../src/lib/api.ts';
 import { diffData, lineDiff, parts } from '../src/lib/diff.ts';
 import { guess, parseCsv, parseEnv, parseJsonText, write, type Entry } from '../src/lib/formats.ts';
 import { Num, parseJson, writeJson, type Data } from '../src/lib/json.ts';
@@ -13,6 +14,10 @@ import type { Flow } from './flows/index.ts';
 const refuses = (text: string): boolean => { try { parseJson(text); return false; } catch { return true; } };
 
 export const units: Flow[] = [
+  { name: 'unit: a wait is told in seconds or as a time', run: async () => {
+    const now = Date.parse('2026-11-29T06:00:00Z');
+    for (const [header, seconds] of [['3', 3], ['Sun, 29 Nov 2026 06:00:08 GMT', 8], ['Sun, 29 Nov 2026 05:59:00 GMT', 0], ['0', 0], ['-1', 0], ['soon', 0], ['', 0], [null, 0]] as const) equal(secondsToWait(header, now), seconds, String(header));
+  } },
   { name: 'unit: numbers stay as they were written', run: async () => {
     const text = '{ "a": 1.0, "b": 123456789012345678901234567890, "c": [1e400, -0, true, null, "x\\u00e9"] }';
     equal(writeJson(parseJson(text)), '{ "a": 1.0, "b": 123456789012345678901234567890, "c": [1e400, -0, true, null, "xé"] }', 'round trip');

@@ -97,6 +97,13 @@ const IS_FINAL = /may have happened|disk is full/;
 const RETRIES_MAX = 6;
 const WAIT_MS_MAX = 10_000;
 
+/** What a `Retry-After` asks for: seconds, or a time (RFC 9110, 10.2.3), as proxies send it; 0 for none. */
+export function secondsToWait(header: string | null, nowMs: number): number {
+  const seconds = Number(header);
+  const wait = Number.isNaN(seconds) ? (Date.parse(header ?? '') - nowMs) / 1000 : seconds;
+  return wait > 0 ? wait : 0;
+}
+
 const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms);
@@ -159,7 +166,7 @@ export async function call<T = Record<string, any>>(method: Method, path: string
     }
     // A server that is behind, has no leader just now or too much to do did nothing with the request. What may have happened is not sent twice, and a disk stays full.
     const comesAgain = response.status === 412 || response.status === 429 || (response.status === 503 && errors.length > 0 && !IS_FINAL.test(error.message));
-    const after = Number(response.headers.get('Retry-After'));
+    const after = secondsToWait(response.headers.get('Retry-After'), Date.now());
     // A longer wait is for a person to decide on; coming earlier than the server says would be refused.
     if (comesAgain && attempt < RETRIES_MAX && !options.quiet && after * 1000 <= WAIT_MS_MAX) {
       const wait = after > 0 ? after * 1000 : Math.min(250 * 2 ** attempt, WAIT_MS_MAX);

@@ -60,7 +60,7 @@ export async function login(way: Way, values: Record<string, string>): Promise<v
 export function loginWords(error: unknown, kind: Kind): string {
   if (!(error instanceof ApiError)) return error instanceof Error ? error.message : String(error);
   if (error.status === 403 && kind === 'token') return en.thisTokenIsNotValidHere;
-  if (error.status === 403 && byPassword(kind)) return en.lockedTooManyWrongPasswordsWait;
+  if (error.status === 403 && byPassword(kind) && /permission denied/.test(error.message)) return en.lockedTooManyWrongPasswordsWait;
   if (error.status === 400 && (kind === 'userpass' || kind === 'ldap')) return en.theUserNameOrThePassword;
   if (error.status === 404) return en.thereIsNoSuchLoginMethod;
   if (error.status === 429) return en.tooManyTriesWaitALittle;
