@@ -258,6 +258,7 @@ mod tests {
             role: None,
             entity_id: None,
             bound_cidrs: Vec::new(),
+            login: None,
             kept: crate::api::json::Map::new(),
             text: None,
         };

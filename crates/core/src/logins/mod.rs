@@ -151,6 +151,7 @@ async fn issue(
         role: None,
         entity_id: Some(entity),
         bound_cidrs: login.params.bound_cidrs,
+        login: Some(mount.entry.id),
         kept: login.kept,
         text: None,
     };
@@ -206,13 +207,52 @@ fn display_name(mount: &Mount, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kallisto_auth::Operation::{Delete, Update};
+
     use super::*;
+    use crate::api::json::Map;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     /// Parameters that say what `set` sets.
     fn params(set: impl FnOnce(&mut TokenParams)) -> TokenParams {
         let mut params = TokenParams::default();
         set(&mut params);
         params
+    }
+
+    #[test]
+    fn a_login_that_goes_on_while_its_method_goes_makes_no_token() {
+        for (operation, path, body) in [
+            (Delete, "sys/auth/userpass", ""),
+            (Update, "sys/remount", r#"{"from":"auth/userpass","to":"auth/other"}"#),
+        ] {
+            let core = open_core(RouteAccess::Token);
+            let context = core.context.load_full().unwrap();
+            let mount = context.view.mounts.at("auth/userpass/").unwrap();
+            let login_as = |kind: TokenType| {
+                let login = Login {
+                    alias: "bob".to_owned(),
+                    display_name: "bob".to_owned(),
+                    metadata: Map::new(),
+                    groups: Vec::new(),
+                    params: params(|params| params.token_type = kind),
+                    kept: Map::new(),
+                };
+                let entity = IdentityId::make().unwrap();
+                let at = "auth/userpass/login/bob";
+                pollster::block_on(issue(&context, at, &mount, login, entity, NOW))
+            };
+            let kinds = [TokenType::Service, TokenType::Batch];
+            assert!(kinds.iter().all(|kind| login_as(*kind).is_ok()));
+            ask(&core, Some(ROOT), operation, path, body).unwrap();
+            for kind in kinds {
+                let refused = login_as(kind);
+                assert!(matches!(refused, Err(Error::Unavailable(_))), "{path}: {refused:?}");
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use kallisto_duration::to_go_short;
 use kallisto_engine::TokenType;
 use kallisto_engine::token_params::clean_policy_names;
 use kallisto_leases::TtlCapped;
-use kallisto_store::Seqno;
+use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::batch;
@@ -26,7 +26,7 @@ use crate::engines::identity;
 use crate::identity::record::IdentityId;
 use crate::leases::quota;
 use crate::metrics::usage::ttl_word;
-use crate::records::mount::LeaseTimes;
+use crate::records::mount::{LeaseTimes, MountEntry};
 use crate::records::token::TOKEN_BYTES_MAX;
 use crate::records::token::TokenEntry;
 use crate::records::token::make_accessor;
@@ -138,6 +138,7 @@ fn plan(
             None if !orphan => caller.entry().bound_cidrs.clone(),
             None => Vec::new(),
         },
+        login: None,
         kept: Map::new(),
         text: plan_text(context, fields, privileged)?,
     })
@@ -382,7 +383,11 @@ pub(crate) async fn issue(
 ) -> Result<(TokenEntry, SecretString), Error> {
     let begin = context.services.timers.now();
     let made = match spec.kind {
-        TokenKind::Batch => batch::issue(context, spec, now),
+        TokenKind::Batch => {
+            let mut unused = Batch::new();
+            expect_login_in(&mut unused, context, (spec.login, &spec.path))?;
+            batch::issue(context, spec, now)
+        }
         TokenKind::Root | TokenKind::Service => store(context, spec, now).await,
     };
     if let Ok((entry, _)) = &made {
@@ -454,6 +459,7 @@ async fn store(
         }
         batch.expect(key.clone(), Seqno::ABSENT);
         batch.put(key.clone(), entry.encode());
+        expect_login_in(batch, context, (spec.login, &entry.auth.path))?;
         if let Some(parent) = spec.parent {
             // A parent that is revoked meanwhile must not leave a child behind.
             let parent = keys::token(&parent);
@@ -466,6 +472,29 @@ async fn store(
     });
     created.await?;
     Ok((entry, text))
+}
+
+/// Makes a batch depend on the login method that a token is for. One that is removed or moved ends the tokens that are there, and
+/// one that is made meanwhile would stay.
+///
+/// # Errors
+/// [`Error::Unavailable`] when it is gone.
+fn expect_login_in(
+    batch: &mut Batch,
+    context: &NamespaceContext,
+    (login, path): (Option<MountId>, &str),
+) -> Result<(), Error> {
+    let Some(login) = login else { return Ok(()) };
+    let key = keys::mount(login);
+    let found = context.store.get(&key)?;
+    let mounted = found.as_ref().and_then(|record| MountEntry::decode(&record.value));
+    match (found, mounted) {
+        (Some(record), Some(mounted)) if path.starts_with(&mounted.path) => {
+            batch.expect(key, record.seqno);
+            Ok(())
+        }
+        _ => Err(Error::Unavailable("the login method was removed or moved meanwhile".into())),
+    }
 }
 
 fn check_id(id: String) -> Result<String, Error> {

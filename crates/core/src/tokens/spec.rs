@@ -33,6 +33,8 @@ pub(crate) struct TokenSpec {
     pub(crate) entity_id: Option<IdentityId>,
     /// Where it may be used from; empty for anywhere.
     pub(crate) bound_cidrs: Vec<AddressRange>,
+    /// The login method that it is for, which has to be there and where it was; `None` for tokens of no login.
+    pub(crate) login: Option<MountId>,
     /// What the login method that asks for it wants to find again at a renewal.
     pub(crate) kept: Map,
     /// The text to use; drawn when absent.
