@@ -33,6 +33,7 @@ use crate::caller::{find, spelling};
 use crate::cluster::leading;
 use crate::dispatch::server_engine::{OpenRun, RunningRequest};
 use crate::dispatch::{no_route, read};
+use crate::pipeline::audit::OpenRecords;
 use crate::pipeline::open_routes::{self, OpenRoute};
 use crate::pipeline::resolve_namespace::{self, Placed};
 use crate::pipeline::{freshness, snapshots, timed};
@@ -176,9 +177,13 @@ impl Core {
         if seals {
             return self.seal_audited(context, request, records, step).await;
         }
-        self.audit_request(&records).await?;
+        let records = OpenRecords::new(records, &context, request);
+        if let Err(refusal) = self.audit_request(records.get()).await {
+            drop(records.take());
+            return Err(refusal);
+        }
         let answer = self.dispatch(Some(Arc::clone(&context)), request, step).await;
-        self.audit_reply(&context, request, records, answer).await
+        self.audit_reply(&context, request, records.take(), answer).await
     }
 
     /// Judges a request, and answers it if memory does. `context` is that of its namespace, unless the server is sealed.

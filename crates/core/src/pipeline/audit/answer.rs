@@ -124,6 +124,9 @@ fn each(answers: &[BatchAnswer]) -> Vec<u8> {
     out
 }
 
+/// The class of a request that ended before its answer.
+pub(super) const ENDED_EARLY: &str = "the request ended before its answer";
+
 /// The class of an error: nothing of it comes from the client.
 const fn class_of(error: &Error) -> &'static str {
     match error {

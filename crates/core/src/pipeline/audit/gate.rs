@@ -12,13 +12,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_audit::{AuditSubject, CommonFields, Device, FinishedRecords, Ticket};
+use kallisto_audit::{AuditResponse, AuditSubject, CommonFields, Device, FinishedRecords, Ticket};
 use kallisto_auth::Operation;
 
 use super::answer::{self, AuditedAnswer};
 use super::describe;
 use crate::api::error::Error;
 use crate::api::request::Request;
+use crate::api::response::Response;
 use crate::authz::judge::{JudgePurpose, Judgement, judge};
 use crate::caller::spelling::SYSTEM;
 use crate::pipeline::open_routes;
@@ -34,6 +35,13 @@ pub(crate) struct RequestRecords {
     devices: Vec<DeviceContext>,
     /// The error that was known before anything ran; empty for none.
     error: &'static str,
+}
+
+/// The records of a request that is under way. If it ends before its answer, as when its client hangs up, that is written down.
+pub(crate) struct OpenRecords<'a, 'r> {
+    records: RequestRecords,
+    context: Arc<NamespaceContext>,
+    request: &'a Request<'r>,
 }
 
 /// A device, and what both records of the request say as it writes them. `None` in place of the text
@@ -218,6 +226,36 @@ impl Core {
     }
 }
 
+impl<'a, 'r> OpenRecords<'a, 'r> {
+    pub(crate) fn new(
+        records: RequestRecords,
+        context: &Arc<NamespaceContext>,
+        request: &'a Request<'r>,
+    ) -> Self {
+        Self { records, context: Arc::clone(context), request }
+    }
+
+    pub(crate) const fn get(&self) -> &RequestRecords {
+        &self.records
+    }
+
+    /// The records, for what is written down of the answer.
+    pub(crate) fn take(mut self) -> RequestRecords {
+        std::mem::take(&mut self.records)
+    }
+}
+
+impl Drop for OpenRecords<'_, '_> {
+    fn drop(&mut self) {
+        if self.records.devices.is_empty() {
+            return;
+        }
+        let mount = answer::mount_at(&self.context, self.request);
+        // Nobody waits for the devices, which write what was handed in.
+        drop(self.records.submit_unanswered(mount.as_deref(), self.request));
+    }
+}
+
 impl DeviceContext {
     fn each<'d>(
         devices: &'d [Arc<Device>],
@@ -264,14 +302,24 @@ impl RequestRecords {
         answer: &AuditedAnswer,
     ) -> Vec<Ticket> {
         answer::with_described(mount, request, answer, |response, error| {
-            let submit = |context: &DeviceContext| {
-                let mut records = FinishedRecords::default();
-                let common = context.common.as_ref()?;
-                let is_sound = context.device.add_response(common, response, error, &mut records);
-                is_sound.then(|| context.device.submit(records))
-            };
-            self.devices.iter().filter_map(submit).collect()
+            self.submit_response(response, error)
         })
+    }
+
+    fn submit_unanswered(&self, mount: Option<&Mount>, request: &Request<'_>) -> Vec<Ticket> {
+        answer::with_described(mount, request, &Ok(Response::Empty), |response, _| {
+            self.submit_response(response, answer::ENDED_EARLY)
+        })
+    }
+
+    fn submit_response(&self, response: &AuditResponse<'_>, error: &str) -> Vec<Ticket> {
+        let submit = |context: &DeviceContext| {
+            let mut records = FinishedRecords::default();
+            let common = context.common.as_ref()?;
+            let is_sound = context.device.add_response(common, response, error, &mut records);
+            is_sound.then(|| context.device.submit(records))
+        };
+        self.devices.iter().filter_map(submit).collect()
     }
 
     fn submit_both(

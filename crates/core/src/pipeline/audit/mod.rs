@@ -17,3 +17,4 @@ mod gate;
 mod tests;
 
 pub use batch::AuditBatch;
+pub(crate) use gate::OpenRecords;

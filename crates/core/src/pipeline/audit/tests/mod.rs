@@ -2,6 +2,7 @@
 
 mod bearer;
 mod follows;
+mod hang_up;
 mod member_states;
 mod states;
 mod unheard;
