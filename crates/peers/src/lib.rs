@@ -18,6 +18,7 @@ mod frame;
 mod identity;
 pub mod limits;
 mod link;
+mod openings;
 mod port;
 mod reach;
 mod relay;

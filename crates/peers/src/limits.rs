@@ -8,6 +8,8 @@ use kallisto_store::{CHUNK_BYTES_MAX, MESSAGE_BYTES_MAX};
 pub const FRAME_BYTES_MAX: usize = 48 << 20;
 /// Connections from peers at a time.
 pub const CONNECTIONS_MAX: usize = 256;
+/// Connections at a time that have not shown yet that a peer makes them.
+pub const OPENINGS_MAX: usize = 256;
 /// Time for a connection, its handshake and its first frame.
 pub const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for a connection to a peer, which is near or not there.

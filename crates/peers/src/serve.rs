@@ -19,6 +19,7 @@ use crate::limits::{
     ANSWERING_MAX, CHUNKS_MAX, CONNECTIONS_MAX, OPENING_TIMEOUT, REQUESTS_MAX, WRITE_BYTES,
 };
 use crate::link::write;
+use crate::openings::{OpeningPlace, Openings};
 use crate::port::{PortShared, Upper};
 
 /// How long the accept loop rests after an error, such as too many open files.
@@ -33,29 +34,35 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<PortShared>) {
             return;
         }
     };
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (openings, places) =
+        (Arc::<Openings>::default(), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, remote) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "accept on the cluster port failed");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let shared = Arc::clone(&shared);
+        // Closed at once, so that those behind it are accepted.
+        let Some(opening) = openings.enter(remote.ip()) else { continue };
+        let (shared, places) = (Arc::clone(&shared), Arc::clone(&places));
         tokio::spawn(async move {
             // What ends a connection early is the peer's affair, or a stranger's.
-            if let Err(error) = serve(stream, &shared).await {
+            if let Err(error) = serve(stream, opening, &places, &shared).await {
                 tracing::debug!(%error, "a connection to the cluster port ended");
             }
-            drop(place);
         });
     }
 }
 
-async fn serve(stream: TcpStream, shared: &PortShared) -> io::Result<()> {
+async fn serve(
+    stream: TcpStream,
+    place: OpeningPlace,
+    places: &Semaphore,
+    shared: &PortShared,
+) -> io::Result<()> {
     let (Some(tls), Some(upper)) = (shared.tls.load_full(), shared.upper.get()) else {
         return Err(io::Error::other("this server is no member yet"));
     };
@@ -81,6 +88,9 @@ async fn serve(stream: TcpStream, shared: &PortShared) -> io::Result<()> {
     if !known || hello.store_id != tls.store_id || hello.to != tls.node_id {
         return Err(io::Error::other("a hello that its certificate does not bear out"));
     }
+    let full = |_| io::Error::other("too many connections from peers");
+    let _place = places.try_acquire().map_err(full)?;
+    drop(place);
     let lane = hello.lane;
     let (mut reader, mut writer) = tokio::io::split(stream);
     if !shared.is_member(from) {

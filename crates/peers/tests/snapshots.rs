@@ -1,4 +1,4 @@
-//! Two ports and a snapshot between them: whole, broken off and continued, and gone.
+//! Two ports and a snapshot between them: whole, broken off and continued, and gone; and while a stranger holds many connections.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::future::Future;
@@ -11,12 +11,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_peers::{ClusterAuthority, NodeKey, PeerIdentity, Port, Upper};
 use kallisto_store::{ChunkSink, Chunks, Error, Peer, Transport};
+use tokio::net::TcpSocket;
+use tokio::time::timeout;
 
 const STORE: [u8; 16] = [7; 16];
 /// Chunks of the snapshot, each a byte that says its number.
 const CHUNKS: u8 = 6;
 /// Longest wait for something on the wire.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Connections of a stranger, more than there are places.
+const STRANGERS: usize = 600;
 
 /// A server that sends a snapshot from a chunk on, and whose disk fails before another.
 struct Sending {
@@ -130,16 +134,45 @@ fn port(authority: &ClusterAuthority, node_id: u64) -> Port {
     port
 }
 
-#[test]
-fn a_snapshot_comes_whole_or_from_where_it_broke_off_or_is_said_to_be_gone() {
+/// Two ports that know each other.
+fn ports() -> [Port; 2] {
     let authority = ClusterAuthority::generate().unwrap();
     let ports = [port(&authority, 1), port(&authority, 2)];
     let peers = [1, 2].map(|id| Peer { id, ..ports[id as usize - 1].own().clone() });
     ports.iter().for_each(|port| port.know(&peers));
+    ports
+}
+
+#[test]
+fn a_snapshot_comes_whole_or_from_where_it_broke_off_or_is_said_to_be_gone() {
+    let ports = ports();
     let fails_at = Mutex::new(Some(4));
     ports[0].serve(Arc::new(Sending { fails_at }));
     assert_eq!(fetch(&ports[1], None), Outcome::Broken(vec![0, 1, 2, 3]));
     assert_eq!(fetch(&ports[1], Some(4)), Outcome::Whole(vec![4, 5]));
     assert_eq!(fetch(&ports[1], Some(CHUNKS)), Outcome::Gone);
     assert_eq!(fetch(&ports[1], None), Outcome::Whole((0..CHUNKS).collect()));
+}
+
+#[test]
+fn a_stranger_that_holds_many_connections_keeps_no_peer_out() {
+    let ports = ports();
+    ports[0].serve(Arc::new(Sending { fails_at: Mutex::new(None) }));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let held: Vec<_> = runtime.block_on(async {
+        let mut held = Vec::new();
+        while held.len() < STRANGERS {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).unwrap();
+            let connecting = socket.connect(ports[0].address());
+            // Where nobody accepts, the queue of the system gets full.
+            match timeout(Duration::from_millis(200), connecting).await {
+                Ok(Ok(stream)) => held.push(stream),
+                Ok(Err(_)) | Err(_) => break,
+            }
+        }
+        held
+    });
+    assert_eq!(fetch(&ports[1], None), Outcome::Whole((0..CHUNKS).collect()));
+    drop(held);
 }
