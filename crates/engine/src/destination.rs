@@ -16,8 +16,9 @@ use std::sync::LazyLock;
 
 use crate::address::AddressRange;
 
-/// Addresses that no other machine's service has, and metadata services (Amazon's by IPv6; Alibaba's; Oracle's first).
-const SPECIAL: [&str; 13] = [
+/// Addresses that no other machine's service has, and metadata services (Amazon's by IPv6, and that of its credentials for pods; Google's and
+/// Scaleway's by IPv6; Azure's WireServer; Alibaba's; Oracle's first).
+const SPECIAL: [&str; 17] = [
     "0.0.0.0/8",
     "127.0.0.0/8",
     "169.254.0.0/16",
@@ -31,6 +32,10 @@ const SPECIAL: [&str; 13] = [
     "fec0::/10",
     "ff00::/8",
     "fd00:ec2::254",
+    "fd00:ec2::23",
+    "fd20:ce::254",
+    "fd00:42::42",
+    "168.63.129.16",
 ];
 
 static SPECIAL_RANGES: LazyLock<Vec<AddressRange>> =
@@ -138,6 +143,11 @@ mod tests {
             "fe80::1",
             "febf::1",
             "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",
+            "fd00:42::42",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
             "100.100.100.200",
             "192.0.0.192",
             "0.0.0.0",
