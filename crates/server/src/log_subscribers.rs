@@ -17,7 +17,7 @@ use kallisto_core::{ChangeFuture, LogForm, LogLevel, NextPiece, Source};
 use kallisto_listener::{SystemClock, WallClock};
 use tokio::sync::Notify;
 use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::{Layer, Registry, reload};
 
@@ -32,7 +32,7 @@ const LINES_MAX: usize = 512;
 const BYTES_MAX: usize = 1 << 20;
 
 /// Makes the filter of the subscribers as loud as this.
-type SetLevel = reload::Handle<LevelFilter, Registry>;
+type SetLevel = reload::Handle<Targets, Registry>;
 
 /// The subscribers of a server's log.
 #[derive(Clone, Default)]
@@ -69,7 +69,7 @@ struct SubscriberStream {
 impl LogSubscribers {
     /// The layer that hands events to the subscribers; a second one would never be asked.
     pub(super) fn layer(&self) -> impl Layer<Registry> + Send + Sync + use<> {
-        let (filter, handle) = reload::Layer::new(LevelFilter::OFF);
+        let (filter, handle) = reload::Layer::new(log_levels::targets(LevelFilter::OFF));
         *lock(&self.0.filter) = Some(handle);
         self.clone().with_filter(filter)
     }
@@ -103,7 +103,7 @@ impl LogSubscribers {
         let Some(filter) = &*filter else { return };
         let loudest = lock(&self.0.open).iter().map(|subscriber| subscriber.level).max();
         // Fails when the log has ended, and nobody follows it then.
-        let _ = filter.reload(loudest.unwrap_or(LevelFilter::OFF));
+        let _ = filter.reload(log_levels::targets(loudest.unwrap_or(LevelFilter::OFF)));
     }
 
     fn hand_out(&self, line: &LogLine) {
@@ -219,6 +219,21 @@ mod tests {
             tracing::debug!("nobody is as loud any more");
             tracing::warn!("still heard");
             assert!(taken(&mut *quiet).ends_with("still heard\n"));
+        });
+    }
+
+    /// Over HTTP/2 or TLS each line that is sent would cause some of these, without an end.
+    #[test]
+    fn what_libraries_say_of_each_message_reaches_no_subscriber() {
+        let subscribers = LogSubscribers::default();
+        logged(&subscribers, || {
+            let mut subscriber = subscribers.open(LogLevel::Trace, LogForm::Standard).unwrap();
+            tracing::trace!(target: "h2::codec::framed_write", "flushing buffer");
+            tracing::debug!(target: "hyper::proto::h1::io", "flushed");
+            tracing::trace!(target: "rustls::conn", "sending");
+            assert_eq!(taken(&mut *subscriber), "");
+            tracing::trace!(target: "kallisto_core::stages", "heard");
+            assert!(taken(&mut *subscriber).ends_with("heard\n"));
         });
     }
 
