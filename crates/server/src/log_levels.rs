@@ -19,7 +19,7 @@ const LOGGERS: [(&str, &str); 6] = [
     ("server", "kallisto"),
     ("store", "kallisto_store"),
 ];
-/// Libraries whose events tell operators nothing at levels below WARN, and much of what is in a request.
+/// Libraries whose events tell operators nothing below errors, and strangers cause them, one or more with each message.
 const CAPPED: [&str; 4] = ["h2", "hyper", "hyper_util", "rustls"];
 
 /// What changes a filter of the log that is in use.
@@ -111,9 +111,9 @@ impl LevelsNow {
     }
 }
 
-/// What the log lets through at a level; libraries say no more than warnings.
+/// What is let through at a level; libraries say errors only.
 pub(super) fn targets(level: LevelFilter) -> Targets {
-    let of_libraries = level.min(LevelFilter::WARN);
+    let of_libraries = level.min(LevelFilter::ERROR);
     Targets::new().with_default(level).with_targets(CAPPED.map(|name| (name, of_libraries)))
 }
 
@@ -150,6 +150,18 @@ mod tests {
 
     fn level(levels: &LogLevels, name: &str) -> LogLevel {
         levels.all().into_iter().find(|(own, _)| own == name).unwrap().1
+    }
+
+    /// Any stranger causes as many as it likes, by resetting streams or by malformed handshakes.
+    #[test]
+    fn what_libraries_warn_of_is_not_logged() {
+        for level in [LevelFilter::TRACE, LevelFilter::WARN, LevelFilter::ERROR] {
+            for name in CAPPED {
+                assert!(!targets(level).would_enable(name, &tracing::Level::WARN), "{name}");
+                assert!(targets(level).would_enable(name, &tracing::Level::ERROR), "{name}");
+            }
+        }
+        assert!(targets(LevelFilter::INFO).would_enable("kallisto_core", &tracing::Level::INFO));
     }
 
     #[test]
