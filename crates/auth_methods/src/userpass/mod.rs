@@ -20,6 +20,9 @@ use crate::password::{self, PASSWORD_BYTES_MAX, PasswordSalt};
 /// Longest name of a user, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
+/// How often a password is compared in a login, while others change it.
+const COMPARISONS_MAX: usize = 3;
+
 /// What every wrong name and password are told.
 const WRONG: &str = "invalid username or password";
 
@@ -161,14 +164,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let password = password.ok_or_else(|| Error::invalid("missing password"))?;
     check_length(&password)?;
     let password = SecretString::from(password);
-    let user = load(&run.storage, &name)?;
-    let attempts = run.logins()?.attempts(&name);
-    let outcome = judge(&run, attempts, user.as_ref(), password.clone()).await?;
-    let user = match (outcome, user) {
-        (PasswordVerdict::Locked, _) => return Err(Error::Denied(Denial::BadToken)),
-        (PasswordVerdict::Good, Some(user)) => user,
-        (PasswordVerdict::Good | PasswordVerdict::Wrong, _) => return Err(Error::invalid(WRONG)),
-    };
+    let user = proven(&run, &name, &password).await?;
     address::check(&user.params.bound_cidrs, request.remote)?;
     if password::is_outdated(&user.hash) {
         renew_hash(&run, &name, (&user.hash, password)).await?;
@@ -183,6 +179,34 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
         kept: Map::new(),
     };
     run.logins()?.grant(login).await
+}
+
+/// The user of a name, if the password is theirs when the comparison is done. It waits for those that were asked for before, and meanwhile
+/// the user may have gone, or have got another password.
+///
+/// # Errors
+/// What a wrong password hears; a denial while the name is locked.
+async fn proven(
+    run: &Call<'_>,
+    name: &str,
+    password: &SecretString,
+) -> Result<UserpassUser, Error> {
+    for _ in 0..COMPARISONS_MAX {
+        let user = load(&run.storage, name)?;
+        let attempts = run.logins()?.attempts(name);
+        let compared = match (judge(run, attempts, user.as_ref(), password.clone()).await?, user) {
+            (PasswordVerdict::Locked, _) => return Err(Error::Denied(Denial::BadToken)),
+            (PasswordVerdict::Good, Some(user)) => user,
+            (PasswordVerdict::Good | PasswordVerdict::Wrong, _) => {
+                return Err(Error::invalid(WRONG));
+            }
+        };
+        let now = load(&run.storage, name)?;
+        if let Some(user) = now.filter(|user| user.hash == compared.hash) {
+            return Ok(user);
+        }
+    }
+    Err(Error::Conflict)
 }
 
 /// A user who is gone renews no token, nor one whose policies changed.

@@ -207,12 +207,15 @@ fn display_name(mount: &Mount, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use kallisto_auth::Operation::{Delete, Update};
 
     use super::*;
     use crate::api::json::Map;
     use crate::platform::server_info::RouteAccess;
-    use crate::routes::tests::{ROOT, ask, open_core};
+    use crate::routes::tests::{ROOT, ask, open_core, request};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -253,6 +256,41 @@ mod tests {
                 assert!(matches!(refused, Err(Error::Unavailable(_))), "{path}: {refused:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_password_that_is_changed_or_taken_away_while_it_is_compared_lets_nobody_in() {
+        for (operation, path, body) in [
+            (Delete, "auth/userpass/users/bob", ""),
+            (Update, "auth/userpass/users/bob/password", r#"{"password":"other"}"#),
+        ] {
+            let core = open_core(RouteAccess::Token);
+            let password = r#"{"password":"pw"}"#;
+            ask(&core, Some(ROOT), Update, "auth/userpass/users/bob", password).unwrap();
+            let login = request(None, Update, "auth/userpass/login/bob", password);
+            let mut logging_in = pin!(core.handle(&login));
+            let begun = logging_in.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(begun.is_pending(), "passwords are compared on threads for that");
+            ask(&core, Some(ROOT), operation, path, body).unwrap();
+            let answer = pollster::block_on(logging_in);
+            assert!(matches!(answer, Err(Error::Invalid(_))), "{path}: {answer:?}");
+        }
+    }
+
+    /// The first of them makes another hash of the password.
+    #[test]
+    fn logins_at_once_by_a_hash_that_was_imported_are_all_good() {
+        let core = open_core(RouteAccess::Token);
+        let hash = "$2b$05$NzNjIu8T.pKF7AM1/6BkW.niCPo4qXXhtdt03qRjh8529BEEC8o46";
+        let body = format!(r#"{{"password_hash":"{hash}"}}"#);
+        ask(&core, Some(ROOT), Update, "auth/userpass/users/bob", &body).unwrap();
+        let login = request(None, Update, "auth/userpass/login/bob", r#"{"password":"pw"}"#);
+        let (mut one, mut other) = (pin!(core.handle(&login)), pin!(core.handle(&login)));
+        for logging_in in [one.as_mut(), other.as_mut()] {
+            let begun = logging_in.poll(&mut Context::from_waker(Waker::noop()));
+            assert!(begun.is_pending());
+        }
+        assert!(pollster::block_on(one).is_ok() && pollster::block_on(other).is_ok());
     }
 
     #[test]
