@@ -299,7 +299,7 @@ pub fn checked_token(token: String) -> Result<SecretString, Error> {
 }
 
 fn parse_address(text: &str) -> Result<Uri, Error> {
-    let bad = |why: &str| Error::usage(format!("address {text:?}: {why}"));
+    let bad = |why: &str| Error::usage(format!("address {:?}: {why}", without_secrets(text)));
     let trimmed = text.trim_end_matches('/');
     if !trimmed.contains("://") {
         return Err(bad("a scheme is missing, e.g. https://127.0.0.1:8200"));
@@ -313,6 +313,17 @@ fn parse_address(text: &str) -> Result<Uri, Error> {
         return Err(bad("neither a query nor a user belongs here"));
     }
     Ok(address)
+}
+
+/// An address as errors show it: without a user, who may have a password, and without a query.
+fn without_secrets(address: &str) -> String {
+    let address = address.split('?').next().unwrap_or_default();
+    match (address.find("://"), address.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme < at => {
+            format!("{}...{}", &address[..scheme + 3], &address[at..])
+        }
+        _ => address.to_owned(),
+    }
 }
 
 /// `team` and `/team/` are `team/`; the root has no name.
@@ -469,6 +480,16 @@ mod tests {
         assert_eq!(host(from_environment(&[vault, bao, ours])), "kallisto");
         assert_eq!(host(from_environment(&[vault, ("KALLISTO_ADDR", "")])), "vault");
         assert_eq!(host(resolved(&flag, &[vault, ours])), "flag");
+    }
+
+    #[test]
+    fn an_address_that_is_refused_is_shown_without_its_password() {
+        for address in
+            ["http://ann:s3cr3t@host", "https://ann:s3@cr3t@host:1?a=s3cr3t", "http://h/?s3cr3t"]
+        {
+            let refusal = from_environment(&[("VAULT_ADDR", address)]).unwrap_err();
+            assert!(refusal.contains("://") && !refusal.contains("cr3t"), "{refusal}");
+        }
     }
 
     #[test]
