@@ -323,6 +323,8 @@ impl HttpService {
                 };
                 match held {
                     Ok(held) => {
+                        // A body takes its time, and a token may have ended when it is there.
+                        let arrival = request::Arrival { now: self.clock.now(), ..arrival };
                         let parsed = request::parse(head, &path, method, held.bytes(), arrival);
                         match parsed {
                             Ok(request) => {
