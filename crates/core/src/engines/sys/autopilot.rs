@@ -5,6 +5,8 @@
 //! and a healthy majority stay. A member is promoted once it has caught up, whatever `server_stabilization_time` says; it is
 //! kept for clients that set it.
 
+use std::time::Duration;
+
 use kallisto_store::{Member, MemberChange, MemberRole, Replicated};
 
 use crate::api::Span;
@@ -124,6 +126,18 @@ fn silent_nanos(member: &Member) -> Option<i64> {
     i64::try_from(member.silent_ms?).ok()?.checked_mul(1_000_000)
 }
 
+/// How long a member was silent towards the leader, which leads for `led`, in nanoseconds. Before, this server heard a member when that asked for votes, if
+/// ever: nothing follows from that.
+fn unheard_nanos(member: &Member, led: Duration) -> i64 {
+    let led = i64::try_from(led.as_nanos()).unwrap_or(i64::MAX);
+    silent_nanos(member).map_or(led, |silent| silent.min(led))
+}
+
+/// For how long this server leads, as far as was seen.
+fn led(core: &Core) -> Duration {
+    core.metrics.observed().led_for((core.stopwatch)()).unwrap_or_default()
+}
+
 /// `configuration`, read.
 pub(super) fn read(context: &NamespaceContext) -> Result<Response, Error> {
     Ok(Response::data(&AutopilotSettings::of(context)?.to_json()))
@@ -154,6 +168,7 @@ pub(super) fn state(
     let healthy = |member: &Member| settings.finds_healthy(member, leadership.node_id, position);
     let voters: Vec<&Member> = members.iter().filter(|m| m.role == MemberRole::Voter).collect();
     let tolerance = tolerance(&members, healthy);
+    let led = led(core);
     let mut servers = Map::new();
     for member in &members {
         let status = match (member.peer.id == leadership.leader_id, member.role) {
@@ -165,7 +180,10 @@ pub(super) fn state(
             true => position,
             false => member.matched,
         };
-        let silent = member.silent_ms.unwrap_or_default();
+        let silent = match member.peer.id == leadership.node_id {
+            true => 0,
+            false => unheard_nanos(member, led) / 1_000_000,
+        };
         let server = Json::object([
             ("id", member_name(&member.peer).into()),
             ("name", member_name(&member.peer).into()),
@@ -232,12 +250,14 @@ fn tolerance(members: &[Member], is_healthy: impl Fn(&Member) -> bool) -> usize 
 pub(crate) async fn clean_up(core: &Core, context: &NamespaceContext) -> Result<(), Error> {
     let Some(cluster) = core.store.replicated() else { return Ok(()) };
     let settings = AutopilotSettings::of(context)?;
-    if !settings.removes_dead {
+    // Servers on a database come and go by themselves.
+    if !settings.removes_dead || cluster.shares_records() {
         return Ok(());
     }
     let (own, position) = (cluster.leadership().node_id, core.store.position().0);
     let members = cluster.members();
-    let Some(gone) = choose_gone(&members, &settings, own, position) else { return Ok(()) };
+    let gone = choose_gone(&members, &settings, own, position, led(core));
+    let Some(gone) = gone else { return Ok(()) };
     cluster::change(core, vec![MemberChange::Remove(gone.peer.id)]).await?;
     tracing::warn!(
         server = member_name(&gone.peer),
@@ -252,13 +272,14 @@ fn choose_gone<'m>(
     settings: &AutopilotSettings,
     own: u64,
     position: u64,
+    led: Duration,
 ) -> Option<&'m Member> {
     let voters = members.iter().filter(|member| member.role == MemberRole::Voter);
     let healthy =
         voters.clone().filter(|member| settings.finds_healthy(member, own, position)).count();
     let voters = voters.count();
     members.iter().find(|member| {
-        let silent = silent_nanos(member).unwrap_or_default();
+        let silent = unheard_nanos(member, led);
         let left = voters - usize::from(member.role == MemberRole::Voter);
         let enough = left as u64 >= settings.min_quorum.unsigned_abs() && healthy > left / 2;
         let is_gone = member.peer.id != own && silent >= settings.dead_after.nanos();
@@ -293,20 +314,38 @@ mod tests {
         }
     }
 
+    fn chosen(members: &[Member], settings: &AutopilotSettings, led: u64) -> Option<u64> {
+        let led = Duration::from_secs(led);
+        choose_gone(members, settings, 1, 9, led).map(|member| member.peer.id)
+    }
+
+    fn member(id: u64, silent_ms: Option<u64>) -> Member {
+        let peer = Peer { id, ..Peer::default() };
+        Member { peer, role: MemberRole::Voter, matched: 9, silent_ms }
+    }
+
+    /// A follower hears of the others when there are elections. So what a leader knows of a member counts from when it began to lead.
+    #[test]
+    fn silence_counts_from_when_the_leader_began_to_lead() {
+        let settings = settings(r#"{"cleanup_dead_servers":true,"min_quorum":3}"#).unwrap();
+        let (now, day) = (Some(10), 24 * 60 * 60);
+        let ago = |days: u64| Some(days * day * 1000);
+        let of = |fourth| [member(1, None), member(2, now), member(3, now), member(4, fourth)];
+        assert_eq!(chosen(&of(ago(3)), &settings, 5), None, "it voted three days ago");
+        assert_eq!(chosen(&of(None), &settings, 5), None);
+        assert_eq!(chosen(&of(None), &settings, day - 1), None);
+        assert_eq!(chosen(&of(None), &settings, day), Some(4), "this leader never heard it");
+        assert_eq!(chosen(&of(ago(1)), &settings, 2 * day), Some(4));
+    }
+
     #[test]
     fn only_who_is_gone_is_removed_and_only_while_enough_stay() {
         let settings = settings(
             r#"{"cleanup_dead_servers":true,"min_quorum":3,"dead_server_last_contact_threshold":"60s"}"#,
         );
         let settings = settings.unwrap();
-        let member = |id, silent_ms| Member {
-            peer: Peer { id, ..Peer::default() },
-            role: MemberRole::Voter,
-            matched: 9,
-            silent_ms: Some(silent_ms),
-        };
-        let gone =
-            |members: &[Member]| choose_gone(members, &settings, 1, 9).map(|member| member.peer.id);
+        let member = |id, silent_ms| member(id, Some(silent_ms));
+        let gone = |members: &[Member]| chosen(members, &settings, 3600);
         let four = [member(1, 0), member(2, 10), member(3, 10), member(4, 60_000)];
         assert_eq!(gone(&four), Some(4));
         assert_eq!(gone(&four[..3]), None, "nobody is gone");
