@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Driver;
 use crate::commit::Promise;
-use crate::raft::limits::{PROMOTED_WITHIN, TRANSFER_TICKS_MAX};
+use crate::raft::limits::{MEMBERS_MAX, PROMOTED_WITHIN, TRANSFER_TICKS_MAX};
 use crate::raft::{lock, members};
 use crate::{Candidacy, Error, MemberChange, MemberRole, Peer};
 
@@ -20,6 +20,12 @@ impl Driver {
             MemberChange::Remove(id) => *id == own,
             MemberChange::Put(peer, role) => peer.id == own && *role == MemberRole::Learner,
         };
+        if self.are_too_many(changes) {
+            let what =
+                format!("a cluster has at most {MEMBERS_MAX} servers: remove one that is gone");
+            promise.keep(Err(Error::Unavailable(what)));
+            return;
+        }
         if changes.iter().any(leaves) && self.node.transfer(None, &[]).is_some() {
             // A leader does not lead its own leaving: whoever leads next is asked again.
             promise.keep(Err(Error::NotLeader));
@@ -29,6 +35,17 @@ impl Driver {
             Some(spot) => self.proposed.push_back((spot, promise)),
             None => promise.keep(Err(Error::Busy)),
         }
+    }
+
+    /// Whether there are more members with these changes than records of them hold.
+    fn are_too_many(&self, changes: &[MemberChange]) -> bool {
+        let directory = self.shared.machine.directory();
+        let is_new = |change: &&MemberChange| match change {
+            MemberChange::Put(peer, _) => !directory.iter().any(|known| known.id == peer.id),
+            MemberChange::Remove(_) => false,
+        };
+        let new = changes.iter().filter(is_new).count();
+        new > 0 && directory.len() + new > MEMBERS_MAX
     }
 
     pub(super) fn transfer(&mut self, to: Option<u64>, promise: Promise) {

@@ -83,6 +83,21 @@ fn a_learner_votes_once_it_lacks_no_more_than_the_last_entries() {
     assert!(!votes_with(PROMOTED_WITHIN + 1));
 }
 
+/// Records of the members hold so many: one more, and no server could apply it.
+#[test]
+fn a_member_too_many_is_refused_and_the_others_may_still_change() {
+    let bench = Bench::new();
+    let change = |id, role| bench.store.change(vec![MemberChange::Put(peer(id), role)]).wait();
+    for id in 2..=MEMBERS_MAX as u64 {
+        change(id, MemberRole::Learner).unwrap();
+    }
+    let one_more = change(MEMBERS_MAX as u64 + 1, MemberRole::Learner);
+    assert!(matches!(one_more, Err(Error::Unavailable(_))), "{one_more:?}");
+    change(2, MemberRole::Learner).unwrap();
+    bench.store.change(vec![MemberChange::Remove(3)]).wait().unwrap();
+    change(MEMBERS_MAX as u64 + 1, MemberRole::Learner).unwrap();
+}
+
 #[test]
 fn a_leader_whose_name_changed_says_so_once() {
     let bench = Bench::new();
