@@ -23,6 +23,7 @@ mod port;
 mod reach;
 mod relay;
 mod serve;
+mod socket;
 
 pub use frame::parse_hostile;
 pub use identity::{ClusterAuthority, NodeKey, PeerIdentity, PortError};

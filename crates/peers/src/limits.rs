@@ -28,6 +28,11 @@ pub const ANSWERING_MAX: usize = 2048;
 pub const CHUNKS_MAX: usize = 4;
 /// How long a peer may take nothing before its connection ends.
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a peer may acknowledge nothing of Raft's messages before their connection ends: what is lost is sent again, and a connection that
+/// waited out a cut wire tries again only after about as long as the cut was.
+pub const UNHEARD_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a connection may be silent before the system asks whether its other end is still there.
+pub const KEEPALIVE_TIME: Duration = Duration::from_secs(10);
 /// Time between two chunks of a snapshot.
 pub const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 

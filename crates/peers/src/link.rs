@@ -18,6 +18,7 @@ use crate::limits::{
 };
 use crate::port::PortShared;
 use crate::reach::PeerReach;
+use crate::socket;
 
 /// Connects to a peer and says hello.
 pub(crate) async fn dial(
@@ -30,7 +31,7 @@ pub(crate) async fn dial(
     let address = shared.address_of(to).ok_or_else(|| io::Error::other("no member"))?;
     let dialling = async {
         let stream = TcpStream::connect(&address).await?;
-        stream.set_nodelay(true)?;
+        socket::configure(&stream, lane);
         let name = tls.name_of(to).map_err(io::Error::other)?;
         let mut stream = TlsConnector::from(Arc::clone(&tls.client)).connect(name, stream).await?;
         let from = Peer { id: tls.node_id, ..shared.own.clone() };

@@ -21,6 +21,7 @@ use crate::limits::{
 use crate::link::write;
 use crate::openings::{OpeningPlace, Openings};
 use crate::port::{PortShared, Upper};
+use crate::socket;
 
 /// How long the accept loop rests after an error, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -66,7 +67,8 @@ async fn serve(
     let (Some(tls), Some(upper)) = (shared.tls.load_full(), shared.upper.get()) else {
         return Err(io::Error::other("this server is no member yet"));
     };
-    stream.set_nodelay(true)?;
+    // Until its hello says what for; who only reads here hears by the keepalive when the other end is gone.
+    socket::configure(&stream, LinkPurpose::Requests);
     let mut buffer = BytesMut::new();
     let opening = async {
         let mut stream = TlsAcceptor::from(Arc::clone(&tls.server)).accept(stream).await?;

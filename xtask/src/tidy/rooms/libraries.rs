@@ -118,7 +118,16 @@ pub(super) const LIBRARIES: &[CrateArrows] = &[
         folder: "crates/peers",
         package: "kallisto-peers",
         below: &["kallisto-store"],
-        external: &["arc-swap", "bytes", "rcgen", "rustls", "tokio", "tokio-rustls", "tracing"],
+        external: &[
+            "arc-swap",
+            "bytes",
+            "rcgen",
+            "rustls",
+            "socket2",
+            "tokio",
+            "tokio-rustls",
+            "tracing",
+        ],
         for_tests: &[],
     },
     CrateArrows {
