@@ -57,6 +57,7 @@ pub use stream::ReplyBody;
 pub use forwarded::ForwardedFor;
 pub(crate) use heads::Heads;
 pub use observed::{ArrivedRequest, ObservedRequest, RequestObserver};
+use relay::NoAnswer;
 pub use relay::{Leader, Relay, Unrelayed};
 use web::Crossing;
 
@@ -440,18 +441,21 @@ impl HttpService {
                     let sent = self.clock.instant();
                     span.note_asked();
                     let answering = relay.send(id, encoded.clone());
-                    match tokio::time::timeout(relay::ANSWER_MAX, answering).await {
-                        Ok(Ok(answer)) => {
+                    let writes = request.operation.writes();
+                    let grace = if writes { relay::WRITE_GRACE } else { relay::READ_GRACE };
+                    match relay::answer_of(relay, id, answering, grace).await {
+                        Ok(answer) => {
                             let took = self.clock.instant().duration_since(sent);
                             self.core.count_forwarded(Some(took));
                             relay::decode_reply(&answer)
                         }
-                        Ok(Err(Unrelayed::NotSent)) => None,
-                        Ok(Err(Unrelayed::Lost)) if !request.operation.writes() => None,
-                        Ok(Err(Unrelayed::Lost)) | Err(_) => {
+                        Err(NoAnswer::NotSent) => None,
+                        Err(NoAnswer::Lost) if !writes => None,
+                        Err(why @ (NoAnswer::Lost | NoAnswer::Late)) => {
                             span.fail("lost");
                             self.core.count_forwarded(None);
-                            return refuse(lost()).await;
+                            let is_late_read = why == NoAnswer::Late && !writes;
+                            return refuse(if is_late_read { late() } else { lost() }).await;
                         }
                     }
                 }
@@ -566,6 +570,11 @@ fn redirect(api: &str, head: &Parts) -> HttpReply {
 /// The leader may have seen the request before it was lost.
 fn lost() -> Error {
     Error::Unavailable("the write may have happened: read before sending it again".into())
+}
+
+/// The leader takes too long to answer what only reads.
+fn late() -> Error {
+    Error::Unavailable("the server that leads did not answer in time".into())
 }
 
 static NO_FORWARDING: HeaderName = HeaderName::from_static("x-vault-no-request-forwarding");

@@ -28,6 +28,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use kallisto_core::limits::BODY_BYTES_MAX;
 use kallisto_traces::{PARENT_HEADER, STATE_HEADER, TraceContext};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::{HttpReply, ReplyBody};
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
@@ -36,6 +37,10 @@ use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long it leaves a leader's answer alone.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// How long an answer to what only reads is waited for once the server that was asked leads no more: another can be asked.
+pub(super) const READ_GRACE: Duration = Duration::from_secs(1);
+/// The same for what writes: a leader that lost its place says within this time what became of it.
+pub(super) const WRITE_GRACE: Duration = Duration::from_secs(10);
 /// How long it waits at the most, without news of who leads, before it tries again where nobody answered.
 pub(super) const NEWS_MAX: Duration = Duration::from_millis(50);
 /// How long before it asks a leader again that did not know yet that it leads.
@@ -104,6 +109,58 @@ pub(super) async fn wait(news: &mut watch::Receiver<()>, patience: Duration) {
         // There will be no news any more.
         tokio::time::sleep(patience).await;
     }
+}
+
+/// The answer of a server that is asked because it leads. Once it leads no more, it is waited for only `grace` longer: a server that is
+/// paused keeps its connections, and says nothing.
+pub(super) async fn answer_of(
+    relay: &dyn Relay,
+    asked: u64,
+    answering: impl Future<Output = Result<Bytes, Unrelayed>>,
+    grace: Duration,
+) -> Result<Bytes, NoAnswer> {
+    let mut news = relay.news();
+    let given_up = async {
+        let mut until = None;
+        loop {
+            news.mark_unchanged();
+            until = match relay.leader() == Leader::There(asked) {
+                true => None,
+                false => until.or_else(|| Some(Instant::now() + grace)),
+            };
+            let changed = async {
+                if news.changed().await.is_err() {
+                    // There will be no news any more.
+                    std::future::pending().await
+                }
+            };
+            match until {
+                None => changed.await,
+                Some(until) if tokio::time::timeout_at(until, changed).await.is_err() => return,
+                Some(_) => {}
+            }
+        }
+    };
+    tokio::select! {
+        answered = tokio::time::timeout(ANSWER_MAX, answering) => match answered {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(Unrelayed::NotSent)) => Err(NoAnswer::NotSent),
+            Ok(Err(Unrelayed::Lost)) => Err(NoAnswer::Lost),
+            Err(_) => Err(NoAnswer::Late),
+        },
+        () = given_up => Err(NoAnswer::Lost),
+    }
+}
+
+/// Why a server that was asked did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// It has not seen the request.
+    NotSent,
+    /// It may have, and will not say.
+    Lost,
+    /// It leads, and takes longer than [`ANSWER_MAX`].
+    Late,
 }
 
 /// What an answer says.
@@ -336,6 +393,79 @@ mod tests {
         let full = relayed(HEADERS_MAX, Some("k=new"));
         assert_eq!(full.len(), HEADERS_MAX);
         assert!(!full.contains_key(PARENT_HEADER));
+    }
+
+    /// Knows that this server leads, or nobody.
+    struct Knows(watch::Sender<u64>);
+
+    impl Relay for Knows {
+        fn leader(&self) -> Leader {
+            match *self.0.borrow() {
+                0 => Leader::Nobody,
+                id => Leader::There(id),
+            }
+        }
+
+        fn leaderless(&self) -> Option<Duration> {
+            None
+        }
+
+        fn api_address(&self, _id: u64) -> String {
+            String::new()
+        }
+
+        fn news(&self) -> watch::Receiver<()> {
+            let (tell, news) = watch::channel(());
+            let mut changes = self.0.subscribe();
+            tokio::spawn(async move {
+                while changes.changed().await.is_ok() {
+                    tell.send_replace(());
+                }
+            });
+            news
+        }
+
+        fn send(
+            &self,
+            _to: u64,
+            _request: Bytes,
+        ) -> Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// What comes of asking server 2, which answers after `answer` seconds, while these lead from these seconds on; and after how many.
+    fn asked(answer: u64, leaders: &'static [(u64, u64)]) -> (Result<Bytes, NoAnswer>, u64) {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (began, relay) = (Instant::now(), Knows(watch::channel(2).0));
+            let lead = relay.0.clone();
+            tokio::spawn(async move {
+                for (secs, id) in leaders {
+                    tokio::time::sleep_until(began + Duration::from_secs(*secs)).await;
+                    lead.send_replace(*id);
+                }
+                std::future::pending::<()>().await;
+            });
+            let answering = async {
+                tokio::time::sleep(Duration::from_secs(answer)).await;
+                Ok(Bytes::new())
+            };
+            let answered = answer_of(&relay, 2, answering, Duration::from_secs(5)).await;
+            (answered, began.elapsed().as_secs())
+        })
+    }
+
+    #[test]
+    fn an_answer_of_a_server_that_leads_no_more_is_waited_for_a_little() {
+        let (whole, lost) = (Ok(Bytes::new()), Err(NoAnswer::Lost));
+        assert_eq!(asked(50, &[]), (whole.clone(), 50));
+        assert_eq!(asked(70, &[]), (Err(NoAnswer::Late), 60));
+        assert_eq!(asked(50, &[(2, 0), (3, 7)]), (lost.clone(), 7), "another leads");
+        assert_eq!(asked(50, &[(2, 0)]), (lost, 7), "nobody leads");
+        assert_eq!(asked(6, &[(2, 7)]), (whole.clone(), 6), "it answers even so");
+        assert_eq!(asked(50, &[(2, 0), (5, 2)]), (whole, 50), "it leads again");
     }
 
     #[test]
