@@ -1,7 +1,9 @@
 //! The leader's side of joining.
 
 use data_encoding::BASE64;
-use kallisto_store::{Batch, Error as StoreError, MemberChange, MemberRole, Peer, Seqno};
+use kallisto_store::{
+    Batch, Error as StoreError, MemberChange, MemberRole, Peer, Replicated, Seqno,
+};
 use zeroize::Zeroizing;
 
 use super::token;
@@ -195,16 +197,24 @@ fn leading(core: &Core) -> Result<std::sync::Arc<NamespaceContext>, Error> {
     if core.store.leads() { Ok(context) } else { Err(Error::NotLeader) }
 }
 
+/// Refuses to change the members where servers share a database.
+///
+/// # Errors
+/// [`Error::Invalid`], which says why.
+pub(crate) fn check_own_records(cluster: &dyn Replicated) -> Result<(), Error> {
+    if !cluster.shares_records() {
+        return Ok(());
+    }
+    Err(Error::invalid("the servers share a database: they come and go by themselves"))
+}
+
 /// Changes the members, waiting a little while another change is under way.
 ///
 /// # Errors
 /// What the store says.
 pub(crate) async fn change(core: &Core, changes: Vec<MemberChange>) -> Result<(), Error> {
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
-    if cluster.shares_records() {
-        let why = "the servers share a database: they come and go by themselves";
-        return Err(Error::invalid(why));
-    }
+    check_own_records(cluster)?;
     for _ in 0..CHANGE_TRIES {
         match cluster.change(changes.clone()).await {
             // A read of a majority takes as long as the other change needs to go on.

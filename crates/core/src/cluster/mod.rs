@@ -32,7 +32,9 @@ pub(crate) mod report;
 mod seen;
 mod token;
 
-pub(crate) use admit::{admit, challenge, change, keep_identity, rotate_certificate};
+pub(crate) use admit::{
+    admit, challenge, change, check_own_records, keep_identity, rotate_certificate,
+};
 pub use seen::SeenIndex;
 #[cfg(test)]
 pub(crate) use token::join_token_record;

@@ -20,6 +20,8 @@ pub(crate) struct AgedStore {
     leaderless: AtomicBool,
     removed: AtomicBool,
     is_readable: AtomicBool,
+    shares_records: AtomicBool,
+    transfers: AtomicU64,
 }
 
 impl Default for AgedStore {
@@ -32,6 +34,8 @@ impl Default for AgedStore {
             leaderless: false.into(),
             removed: false.into(),
             is_readable: false.into(),
+            shares_records: false.into(),
+            transfers: 0.into(),
         }
     }
 }
@@ -56,6 +60,16 @@ impl AgedStore {
     /// Its backups can be read to their end, from now on.
     pub(crate) fn become_readable(&self) {
         self.is_readable.store(true, Ordering::SeqCst);
+    }
+
+    /// It is one of three that share a database.
+    pub(crate) fn share_records(&self) {
+        self.shares_records.store(true, Ordering::SeqCst);
+    }
+
+    /// How often it was to give its lead away.
+    pub(crate) fn transfers(&self) -> u64 {
+        self.transfers.load(Ordering::SeqCst)
     }
 
     /// Another server leads.
@@ -112,7 +126,9 @@ impl Replicated for AgedStore {
     }
 
     fn members(&self) -> Vec<Member> {
-        let count = if self.leaderless.load(Ordering::SeqCst) { 3 } else { 0 };
+        let is_one_of_three =
+            self.leaderless.load(Ordering::SeqCst) || self.shares_records.load(Ordering::SeqCst);
+        let count = if is_one_of_three { 3 } else { 0 };
         let peer = |id| Peer { id, name: format!("node-{id}"), ..Peer::default() };
         let member =
             |id| Member { peer: peer(id), role: MemberRole::Voter, matched: 0, silent_ms: None };
@@ -121,6 +137,10 @@ impl Replicated for AgedStore {
 
     fn is_alone(&self) -> bool {
         false
+    }
+
+    fn shares_records(&self) -> bool {
+        self.shares_records.load(Ordering::SeqCst)
     }
 
     fn change(&self, _changes: Vec<MemberChange>) -> Commit {
@@ -148,7 +168,8 @@ impl Replicated for AgedStore {
     }
 
     fn transfer(&self, _to: Option<u64>) -> Commit {
-        Commit::decided(Err(refused()))
+        self.transfers.fetch_add(1, Ordering::SeqCst);
+        Commit::decided(Ok(self.position()))
     }
 
     fn stand(&self, _candidacy: Candidacy) {}

@@ -269,3 +269,21 @@ fn a_stream_ends_when_the_view_is_too_old() {
         other => panic!("{other:?}"),
     }
 }
+
+/// They come and go by themselves.
+#[test]
+fn members_on_a_database_are_not_changed_and_the_lead_stays_where_it_is() {
+    let (store, core) = site();
+    store.share_records();
+    for verb in ["remove-peer", "demote", "promote"] {
+        let path = format!("sys/storage/raft/{verb}");
+        let body = r#"{"server_id":"node-1"}"#;
+        let refused = ask(&core, &request_of(TOKEN, 0, Operation::Update, &path, body));
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{verb}: {refused:?}");
+    }
+    assert_eq!(store.transfers(), 0);
+    let body = r#"{"leader_api_addr":"https://two.example:8200"}"#;
+    let path = "sys/storage/raft/join";
+    let joined = ask(&core, &request_of(TOKEN, 0, Operation::Update, path, body));
+    assert!(joined.is_err(), "{joined:?}");
+}

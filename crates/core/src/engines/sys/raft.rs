@@ -75,7 +75,9 @@ fn joined() -> Response {
 
 /// Whether this server has keys and is not the only member. One that was initialised by itself is a cluster of its own, and is told that.
 fn is_member_of_several(core: &Core) -> Result<bool, Error> {
-    let members = core.store.replicated().map_or(0, |cluster| cluster.members().len());
+    // Servers on a database join nobody, and are told so.
+    let cluster = core.store.replicated().filter(|cluster| !cluster.shares_records());
+    let members = cluster.map_or(0, |cluster| cluster.members().len());
     Ok(members > 1 && !core.is_removed() && !core.is_blank()?)
 }
 
@@ -222,6 +224,8 @@ fn find(cluster: &dyn Replicated, call: &AuthorizedCall<'_, '_>) -> Result<Optio
 
 pub(super) async fn remove(run: &RouteCall<'_>) -> Result<Response, Error> {
     let (core, cluster, call) = (run.core, cluster_of(run)?, run.call);
+    // First: what is refused moves no lead.
+    cluster::check_own_records(cluster)?;
     // One that is no member is as gone as one that was removed.
     let Some(member) = find(cluster, call)? else { return Ok(Response::Empty) };
     let voters = cluster.members().iter().filter(|member| member.role == MemberRole::Voter).count();
@@ -239,6 +243,7 @@ pub(super) async fn remove(run: &RouteCall<'_>) -> Result<Response, Error> {
 
 pub(super) async fn set_role(run: &RouteCall<'_>, role: MemberRole) -> Result<Response, Error> {
     let (core, cluster, call) = (run.core, cluster_of(run)?, run.call);
+    cluster::check_own_records(cluster)?;
     let member = find(cluster, call)?;
     let member = member.ok_or_else(|| Error::invalid("there is no such server"))?;
     let voters = cluster.members().iter().filter(|member| member.role == MemberRole::Voter).count();
