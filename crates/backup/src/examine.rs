@@ -84,6 +84,11 @@ impl Examiner {
         Ok(())
     }
 
+    /// What the file says of itself, as far as that has come.
+    pub const fn meta(&self) -> &Map {
+        &self.meta
+    }
+
     /// What the file held, when it is whole.
     ///
     /// # Errors

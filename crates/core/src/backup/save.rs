@@ -5,7 +5,7 @@
 
 use data_encoding::BASE64;
 use kallisto_backup::{FORMAT, FileWriter, TAG};
-use kallisto_store::{Chunks, Position};
+use kallisto_store::{Chunks, Position, Replicated};
 use tokio::sync::mpsc;
 
 use crate::api::error::Error;
@@ -44,6 +44,11 @@ pub(crate) async fn save(core: &Core, context: &NamespaceContext) -> Result<Resp
     spawned.map_err(|error| Error::Unavailable(format!("no thread to read on: {error}")))?;
     let source = Box::new(Pieces { pieces, heard: None });
     Ok(Response::Stream(Stream { content_type: "application/gzip", source }))
+}
+
+/// A cluster's store as its files name it.
+pub(super) fn store_name(cluster: &dyn Replicated) -> String {
+    BASE64.encode(&cluster.store_id())
 }
 
 /// What a file says of itself.

@@ -1,7 +1,7 @@
 //! A store in memory that says it has peers, and is told how old it is. The tests of the listener use it too.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +21,7 @@ pub(crate) struct AgedStore {
     removed: AtomicBool,
     is_readable: AtomicBool,
     shares_records: AtomicBool,
+    store_number: AtomicU8,
     transfers: AtomicU64,
 }
 
@@ -35,6 +36,7 @@ impl Default for AgedStore {
             removed: false.into(),
             is_readable: false.into(),
             shares_records: false.into(),
+            store_number: 0.into(),
             transfers: 0.into(),
         }
     }
@@ -60,6 +62,11 @@ impl AgedStore {
     /// Its backups can be read to their end, from now on.
     pub(crate) fn become_readable(&self) {
         self.is_readable.store(true, Ordering::SeqCst);
+    }
+
+    /// It is the store of another cluster.
+    pub(crate) fn be_of(&self, cluster: u8) {
+        self.store_number.store(cluster, Ordering::SeqCst);
     }
 
     /// It is one of three that share a database.
@@ -122,7 +129,7 @@ impl Replicated for AgedStore {
     }
 
     fn store_id(&self) -> [u8; 16] {
-        [0; 16]
+        [self.store_number.load(Ordering::SeqCst); 16]
     }
 
     fn members(&self) -> Vec<Member> {

@@ -122,8 +122,13 @@ struct Site {
 
 impl Site {
     fn open(retain: u64, space_max: u64) -> Self {
+        Self::of_cluster(0, retain, space_max)
+    }
+
+    fn of_cluster(number: u8, retain: u64, space_max: u64) -> Self {
         let (store, shelf) = (Arc::<AgedStore>::default(), Shelf::default());
         store.become_readable();
+        store.be_of(number);
         let core = whole_core(store, ServerInfo::default())
             .with_snapshots(Arc::new(shelf.clone()))
             .with_threads(Arc::new(Inline));
@@ -207,6 +212,57 @@ fn a_schedule_keeps_the_newest_of_its_own_snapshots() {
     }
     made.dedup();
     assert_eq!(made.len(), 4);
+}
+
+/// After a snapshot was restored, what came later is not remembered: it is what somebody may want back.
+#[test]
+fn snapshots_that_are_not_remembered_and_are_whole_go_in_their_turn() {
+    let site = Site::open(3, 1 << 30);
+    let first = site.pass(START).1;
+    site.pass(START + INTERVAL);
+    let later = "kallisto-snapshot-19700112T155500Z-9.snap";
+    let broken = "kallisto-snapshot-19700112T155501Z-9.snap";
+    {
+        let mut files = site.shelf.files.lock().unwrap();
+        let whole = files[&first[0]].clone();
+        files.insert(broken.to_owned(), whole[..whole.len() / 2].to_vec());
+        files.insert(later.to_owned(), whole);
+    }
+    let (status, names) = site.pass(START + 2 * INTERVAL);
+    assert_eq!((status["last_snapshot_error"].as_str(), names.len()), (Some(""), 3));
+    assert!(!names.contains(&first[0]) && !names.contains(&broken.to_owned()), "{names:?}");
+    assert!(names.contains(&later.to_owned()), "{names:?}");
+    // It is remembered from then on.
+    let remembered = site.pass(START + 3 * INTERVAL).1;
+    assert!(remembered.contains(&later.to_owned()), "{remembered:?}");
+    site.pass(START + 4 * INTERVAL);
+    let (status, names) = site.pass(START + 5 * INTERVAL);
+    assert_eq!(number(&status, "snapshots_kept"), 3);
+    assert!(!names.contains(&later.to_owned()), "{names:?}");
+}
+
+/// A snapshot that is restored elsewhere brings the schedules with it, and so the place where the first cluster has its own.
+#[test]
+fn snapshots_of_another_cluster_stay_and_take_no_room() {
+    let other = Site::of_cluster(7, 2, 1 << 30);
+    let file = other.pass(START).1.remove(0);
+    let bytes = other.shelf.files.lock().unwrap()[&file].clone();
+    let others = ["19700101T000000Z-1", "19700112T165959Z-8"]
+        .map(|name| format!("kallisto-snapshot-{name}.snap"));
+    let site = Site::open(1, 1 << 30);
+    for name in &others {
+        site.shelf.files.lock().unwrap().insert(name.clone(), bytes.clone());
+    }
+    for count in 0..4 {
+        let (status, names) = site.pass(START + count * INTERVAL);
+        assert_eq!(status["last_snapshot_error"].as_str(), Some(""));
+        assert_eq!((number(&status, "snapshots_kept"), names.len()), (1, 3), "{names:?}");
+        assert!(others.iter().all(|name| names.contains(name)), "{names:?}");
+    }
+    let bytes = number(&site.status(START), "last_snapshot_bytes");
+    site.schedule(1, bytes * 5 / 2);
+    let (status, _) = site.pass(START + 5 * INTERVAL);
+    assert_eq!(status["last_snapshot_error"].as_str(), Some(""), "its own have room");
 }
 
 #[test]

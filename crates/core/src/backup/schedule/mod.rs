@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
+use crate::backup::save;
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::metrics::SnapshotFigures;
 use crate::platform::snapshot_storage::{SnapshotStorage, SnapshotTarget};
@@ -81,6 +82,7 @@ pub(crate) fn start_due(
             stored,
             now,
             store: Arc::clone(&core.store),
+            store_name: core.store.replicated().map(save::store_name).unwrap_or_default(),
             slot: Arc::clone(&core.context),
             root: Arc::clone(&context.root),
             stopwatch: Arc::clone(&core.stopwatch),

@@ -1,5 +1,6 @@
 //! One snapshot: written, read back, and only then counted; older ones go after that.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,7 @@ use kallisto_store::{Batch, Seqno, Store};
 use super::config::EXTENSION;
 use super::status::FILES_MAX;
 use super::{BackupSchedule, Namesake, ScheduleStatus, at_same_place, config, status};
+use crate::api::json::Json;
 use crate::backup::save;
 use crate::platform::snapshot_storage::{SnapshotStorage, SnapshotTarget};
 use crate::platform::threads::{Threads, give_way, outcome_of};
@@ -48,6 +50,8 @@ pub(super) struct SnapshotRun {
     pub(super) stored: Arc<dyn SnapshotStorage>,
     pub(super) now: Timestamp,
     pub(super) store: Arc<dyn Store>,
+    /// Its store, as files name it.
+    pub(super) store_name: String,
     pub(super) slot: Arc<ArcSwapOption<NamespaceContext>>,
     pub(super) root: Arc<RootKey>,
     pub(super) stopwatch: Stopwatch,
@@ -63,6 +67,8 @@ struct VerifiedFile {
     kept: u64,
     /// The names of those that are there and were verified.
     files: Vec<String>,
+    /// The names of those that turned out to be of other clusters.
+    others: Vec<String>,
 }
 
 impl SnapshotRun {
@@ -71,6 +77,11 @@ impl SnapshotRun {
         give_way();
         let others = std::mem::take(&mut self.namesakes);
         self.namesakes = at_same_place(&*self.stored, &self.schedule.target, others);
+        if !self.status.store.is_empty() && self.status.store != self.store_name {
+            // It came with a snapshot of another cluster, whose files these are.
+            self.status.files.clear();
+            self.status.others.clear();
+        }
         let start = (self.stopwatch)();
         let outcome = self.make();
         let took = (self.stopwatch)().saturating_sub(start).as_secs();
@@ -94,6 +105,9 @@ impl SnapshotRun {
                 (status.bytes, status.records) = (made.bytes, made.records);
                 (status.index, status.kept) = (made.index, made.kept);
                 status.files = made.files;
+                status.others.extend(made.others);
+                status.others.truncate(FILES_MAX);
+                status.store.clone_from(&self.store_name);
             }
             Err(error) => {
                 tracing::error!(schedule = self.name, error, "a scheduled snapshot failed");
@@ -183,18 +197,19 @@ impl SnapshotRun {
                 return Err(format!("{file} was written and is not as it was: {why}{left}"));
             }
         };
-        let files = self.retain(&prefix, &file)?;
-        let kept = files.len() as u64;
-        let verified = |name: &String| *name == file || self.status.files.contains(name);
-        let mut files: Vec<String> = files.into_iter().filter(verified).collect();
+        let KeptFiles { there, verified, others } = self.retain(&prefix, &file)?;
+        let kept = there.len() as u64;
+        let mut files: Vec<String> =
+            there.into_iter().filter(|name| verified.contains(name)).collect();
         files.drain(..files.len().saturating_sub(FILES_MAX));
-        Ok(VerifiedFile { file, bytes, records, index: position.0, kept, files })
+        Ok(VerifiedFile { file, bytes, records, index: position.0, kept, files, others })
     }
 
-    /// Whether a file is one of this schedule's.
+    /// Whether a file is one of this schedule's, as far as names tell.
     fn is_own(&self, file: &str) -> bool {
         let is_known = |other: &Namesake| other.files.iter().any(|known| known == file);
-        self.schedule.writes(file) && !self.namesakes.iter().any(is_known)
+        let is_others = self.status.others.iter().any(|known| known == file);
+        !is_others && self.schedule.writes(file) && !self.namesakes.iter().any(is_known)
     }
 
     fn check_space(&self, bytes: u64) -> Result<(), String> {
@@ -221,27 +236,98 @@ impl SnapshotRun {
         Ok(examiner.finish().map_err(text)?.records)
     }
 
-    /// Deletes the files of this schedule beyond those that are kept; the names of those that are there.
-    fn retain(&self, prefix: &str, newest: &str) -> Result<Vec<String>, String> {
-        let (target, stored) = (&self.schedule.target, &*self.stored);
-        let files = stored.list(target, prefix)?.into_iter().map(|file| file.name);
-        let mut files: Vec<String> = files.filter(|name| self.is_own(name)).collect();
-        let keep = usize::try_from(self.schedule.retain).unwrap_or(usize::MAX);
-        for name in over(&files, &self.status.files, newest, keep) {
-            stored.delete(target, &name)?;
-            files.retain(|kept| *kept != name);
+    /// What a file is of which this cluster does not remember that it verified it. One that cannot be read now is left alone.
+    fn judge(&self, file: &str, bytes: u64) -> Result<FileOrigin, String> {
+        let Ok(mut from) = self.stored.open(&self.schedule.target, file, bytes) else {
+            return Ok(FileOrigin::Unread);
+        };
+        let mut examiner = Examiner::new(KeyGiven::Root(Arc::clone(&self.root)));
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            self.check()?;
+            let Ok(read) = from.read(&mut buffer) else { return Ok(FileOrigin::Unread) };
+            if read == 0 {
+                break;
+            }
+            let taken = examiner.take(buffer.get(..read).unwrap_or_default());
+            // Before the keys: those of another cluster are others.
+            let store = examiner.meta().get("Store").and_then(Json::as_str);
+            if store.is_some_and(|store| store != self.store_name) {
+                return Ok(FileOrigin::Other);
+            }
+            if taken.is_err() {
+                return Ok(FileOrigin::Unsound);
+            }
         }
-        Ok(files)
+        Ok(if examiner.finish().is_ok() { FileOrigin::Own } else { FileOrigin::Unsound })
+    }
+
+    /// Deletes the files of this schedule beyond those that are kept.
+    fn retain(&self, prefix: &str, newest: &str) -> Result<KeptFiles, String> {
+        let (target, stored) = (&self.schedule.target, &*self.stored);
+        let sizes: BTreeMap<String, u64> = stored
+            .list(target, prefix)?
+            .into_iter()
+            .filter(|file| self.is_own(&file.name))
+            .map(|file| (file.name, file.bytes))
+            .collect();
+        let mut verified = self.status.files.clone();
+        verified.push(newest.to_owned());
+        let mut kept =
+            KeptFiles { there: sizes.keys().cloned().collect(), verified, others: Vec::new() };
+        let keep = usize::try_from(self.schedule.retain).unwrap_or(usize::MAX);
+        while kept.there.len() > keep {
+            let Some(name) = kept.next_to_go(newest) else { break };
+            let is_known = kept.verified.contains(&name);
+            let origin = match is_known {
+                true => FileOrigin::Own,
+                false => self.judge(&name, sizes.get(&name).copied().unwrap_or_default())?,
+            };
+            match origin {
+                // It is as good as any, and its time comes.
+                FileOrigin::Own if !is_known && kept.there.first() != Some(&name) => {
+                    kept.verified.push(name);
+                    continue;
+                }
+                FileOrigin::Own | FileOrigin::Unsound => stored.delete(target, &name)?,
+                FileOrigin::Other => kept.others.push(name.clone()),
+                FileOrigin::Unread => {}
+            }
+            kept.there.retain(|there| *there != name);
+        }
+        Ok(kept)
     }
 }
 
-/// Which of `files`, by name and so by age, go when `keep` are kept: first those that nobody verified (a leader that was lost has left them),
-/// then the oldest, never the newest.
-fn over(files: &[String], verified: &[String], newest: &str, keep: usize) -> Vec<String> {
-    let others = files.iter().filter(|name| *name != newest);
-    let (known, unknown): (Vec<_>, Vec<_>) = others.partition(|name| verified.contains(name));
-    let count = files.len().saturating_sub(keep);
-    unknown.into_iter().chain(known).take(count).cloned().collect()
+/// Where a file comes from that has a name of this schedule.
+enum FileOrigin {
+    /// From this cluster, and it is whole.
+    Own,
+    /// From another cluster, such as the one whose snapshot was restored here.
+    Other,
+    /// It is none that could be restored.
+    Unsound,
+    /// That is not known now.
+    Unread,
+}
+
+/// The files of a schedule.
+struct KeptFiles {
+    /// Those that are there, by name and so by age.
+    there: Vec<String>,
+    /// Those that are known to be whole.
+    verified: Vec<String>,
+    /// Those of other clusters that were found, which are not among the former.
+    others: Vec<String>,
+}
+
+impl KeptFiles {
+    /// Which of them goes next: one that nobody verified (a leader that was lost has left it), then the oldest, never the newest.
+    fn next_to_go(&self, newest: &str) -> Option<String> {
+        let mut rest = self.there.iter().filter(|name| *name != newest);
+        let unknown = rest.clone().find(|name| !self.verified.contains(name));
+        unknown.or_else(|| rest.next()).cloned()
+    }
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -255,13 +341,21 @@ mod tests {
     #[test]
     fn what_nobody_verified_goes_before_what_somebody_did() {
         let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let files = names("a b c d e");
-        assert_eq!(over(&files, &names("a b d"), "e", 3), ["c", "a"]);
-        assert_eq!(over(&files, &names("a b d"), "e", 1), ["c", "a", "b", "d"]);
-        assert_eq!(over(&files, &names("a b d"), "e", 5), [""; 0]);
+        let over = |verified: Vec<String>, newest: &str, keep: usize| {
+            let mut kept = KeptFiles { there: names("a b c d e"), verified, others: Vec::new() };
+            let mut gone = Vec::new();
+            while kept.there.len() > keep {
+                gone.extend(kept.next_to_go(newest));
+                kept.there.retain(|name| !gone.contains(name));
+            }
+            gone
+        };
+        assert_eq!(over(names("a b d"), "e", 3), ["c", "a"]);
+        assert_eq!(over(names("a b d"), "e", 1), ["c", "a", "b", "d"]);
+        assert_eq!(over(names("a b d"), "e", 5), [""; 0]);
         // Of a schedule from before names were kept, the oldest go.
-        assert_eq!(over(&files, &[], "e", 2), ["a", "b", "c"]);
+        assert_eq!(over(Vec::new(), "e", 2), ["a", "b", "c"]);
         // A clock that was set back: the newest is not the last by name.
-        assert_eq!(over(&files, &names("b c d e"), "a", 2), ["b", "c", "d"]);
+        assert_eq!(over(names("b c d e"), "a", 2), ["b", "c", "d"]);
     }
 }

@@ -36,6 +36,10 @@ pub(crate) struct ScheduleStatus {
     pub(crate) kept: u64,
     /// The names of those that were verified, the oldest first: at most [`FILES_MAX`].
     pub(crate) files: Vec<String>,
+    /// The names of those that other clusters have put there.
+    pub(crate) others: Vec<String>,
+    /// Of which store this is said; empty where a version before wrote it.
+    pub(crate) store: String,
 }
 
 impl ScheduleStatus {
@@ -55,6 +59,12 @@ impl ScheduleStatus {
         };
         let time = |name: &str| i64::try_from(number(name)).unwrap_or(0);
         let text = |name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+        let names = |name: &str| match map.get(name) {
+            Some(Json::Array(names)) => {
+                names.iter().filter_map(Json::as_str).map(str::to_owned).collect()
+            }
+            _ => Vec::new(),
+        };
         Self {
             tried: time("tried"),
             error: text("error"),
@@ -67,12 +77,9 @@ impl ScheduleStatus {
             records: number("records"),
             index: number("index"),
             kept: number("kept"),
-            files: match map.get("files") {
-                Some(Json::Array(names)) => {
-                    names.iter().filter_map(Json::as_str).map(str::to_owned).collect()
-                }
-                _ => Vec::new(),
-            },
+            files: names("files"),
+            others: names("others"),
+            store: text("store"),
         }
     }
 
@@ -90,6 +97,8 @@ impl ScheduleStatus {
             ("index", self.index.into()),
             ("kept", self.kept.into()),
             ("files", Json::strings(self.files.iter().cloned())),
+            ("others", Json::strings(self.others.iter().cloned())),
+            ("store", self.store.clone().into()),
         ])
         .to_text()
     }
