@@ -29,14 +29,17 @@ impl Replicated for PostgresStore {
     }
 
     fn members(&self) -> Vec<Member> {
-        let known = lock(&self.shared.members).clone();
+        let mut known = lock(&self.shared.members).clone();
+        // What is committed is in the database, where all of them have it.
+        let matched = self.position().0;
+        known.iter_mut().for_each(|member| member.matched = matched);
         if known.iter().any(|member| member.peer.id == self.shared.own.id) {
             return known;
         }
         let own = Member {
             peer: self.shared.own.clone(),
             role: MemberRole::Voter,
-            matched: 0,
+            matched,
             silent_ms: None,
         };
         known.into_iter().chain([own]).collect()

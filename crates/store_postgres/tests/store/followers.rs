@@ -33,6 +33,9 @@ fn a_follower_that_was_away_for_longer_than_changes_are_kept_reads_all_records()
     until("it to have caught up", || two.position() == one.position());
     assert_eq!(value(&two, "k999"), Some("25".to_owned()));
     assert_eq!(two.approximate_len(), one.approximate_len());
+    // Nobody is behind in the eyes of the leader, which tells the health of members by that.
+    until("both to be listed", || one.members().len() > 1);
+    assert!(one.members().iter().all(|member| member.matched == one.position().0));
     // And goes on by change rows.
     one.commit(put("next", "v")).wait().unwrap();
     until("it to follow", || value(&two, "next").is_some());
