@@ -37,8 +37,9 @@ use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long it leaves a leader's answer alone.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
-/// How long an answer to what only reads is waited for once the server that was asked leads no more: another can be asked.
-pub(super) const READ_GRACE: Duration = Duration::from_secs(1);
+/// How long an answer to what only reads is waited for once the server that was asked leads no more: another can be
+/// asked. It may be making a credential, which takes about a second.
+pub(super) const READ_GRACE: Duration = Duration::from_secs(3);
 /// The same for what writes: a leader that lost its place says within this time what became of it.
 pub(super) const WRITE_GRACE: Duration = Duration::from_secs(10);
 /// How long it waits at the most, without news of who leads, before it tries again where nobody answered.
