@@ -42,7 +42,7 @@ enum StoragePlace {
 /// Move all records from one storage to another, while no server runs
 ///
 /// The target has to be empty, or to hold the same records already. Every record is read again from the target and compared. The source
-/// stays as it is. The servers of the target unseal with the same keys.
+/// stays as it is. The servers of the target unseal with the same keys. Of a cluster, name the directory of the server that led last.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     BAO_PG_CONNECTION_URL=postgres://.. kallisto operator migrate -from=raft -to=postgresql -path=/var/lib/kallisto\n  \
@@ -90,7 +90,9 @@ impl Migrate {
         let path = self.path.display();
         let files = files.map_err(|error| Error::usage(format!("storage at {path}: {error}")))?;
         let outcome = match self.from {
-            StoragePlace::Raft => moved(&*files, &*database),
+            StoragePlace::Raft => {
+                check_decided(files.undecided()).and_then(|()| moved(&*files, &*database))
+            }
             StoragePlace::Postgresql => moved(&*database, &*files),
         };
         let closed = [files.close(), database.close()];
@@ -128,6 +130,18 @@ impl Migrate {
         });
         store.map_err(|error| Error::usage(format!("storage at {shown}: {error}")))
     }
+}
+
+/// Refuses a source that does not know itself what was acknowledged.
+fn check_decided(undecided: u64) -> Result<(), String> {
+    if undecided == 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "the source is of a cluster of several servers that were not stopped in order: of its last {undecided} writes only the others \
+         know whether they were acknowledged. Start the servers again, and stop them with SIGTERM; or make this one a cluster of one \
+         first (raft/peers.json)"
+    ))
 }
 
 /// Moves everything, and compares it; how many records there were.

@@ -82,6 +82,8 @@ pub struct RaftStore {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// What its log lost, where that was accepted.
     lost: Option<String>,
+    /// See [`RaftStore::undecided`].
+    undecided: u64,
     /// Of a store without threads.
     inline: Option<Mutex<(Driver, Applier)>>,
     closed: Mutex<bool>,
@@ -170,6 +172,7 @@ impl RaftStore {
         if loss.is_some() || short.is_some() {
             mark.give_up(lock(&log).reach())?;
         }
+        let undecided = recover::undecided(&index, applied)?;
         let fault = index.fault();
         let node = RaftNode::new(identity.node_id, index, applied, options.seed)?;
         options.transport.know(&machine.directory());
@@ -215,11 +218,15 @@ impl RaftStore {
         };
         let (threads, closed) = (Mutex::new(threads), Mutex::new(false));
         let lost = loss.map(|loss| loss.to_string()).or(short);
-        let store = Self { shared, threads, lost, inline, closed, _lock: held };
+        let mut store = Self { shared, threads, lost, undecided, inline, closed, _lock: held };
         if let Err(error) = store.apply_all() {
             // A thread that ended says why on its way out.
             store.stop();
             return Err(store.shared.fatal.get().cloned().unwrap_or(error));
+        }
+        if store.is_alone() {
+            // Then it has decided all of them.
+            store.undecided = 0;
         }
         Ok(Arc::new(store))
     }
@@ -282,6 +289,13 @@ impl RaftStore {
     #[must_use]
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
+    }
+
+    /// Batches that its log held when it was opened, and of which only others could say whether they are committed: none, if it has no
+    /// peers. They are not among the records before that is known.
+    #[must_use]
+    pub const fn undecided(&self) -> u64 {
+        self.undecided
     }
 
     /// Has a store without threads do what is due: its clock went on, or messages came.

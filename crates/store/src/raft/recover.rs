@@ -50,6 +50,17 @@ pub(super) fn become_only_member(
     Ok(log.fresh_index(hard_state, index.fault()))
 }
 
+/// How many batches are in a log behind what it knows to be committed.
+pub(super) fn undecided(index: &LogIndex, applied: u64) -> Result<u64, Error> {
+    let (last, _) = index.last();
+    let committed = index.hard_state().commit.max(applied).min(last);
+    let mut count = 0;
+    for at in committed + 1..=last {
+        count += u64::from(!entry(index, at)?.data.is_empty());
+    }
+    Ok(count)
+}
+
 fn entry(index: &LogIndex, at: u64) -> Result<Committed, Error> {
     let missing = || Error::Damaged(format!("raft log: entry {at} cannot be read"));
     let entries = index.entries(at, at + 1, None, GetEntriesContext::empty(false));

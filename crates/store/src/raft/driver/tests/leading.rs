@@ -1,6 +1,7 @@
 //! Who leads, what is read, and who waits for a commit.
 
 use super::*;
+use crate::Records;
 use crate::raft::driver::reads::PendingReads;
 
 #[test]
@@ -81,6 +82,37 @@ fn a_learner_votes_once_it_lacks_no_more_than_the_last_entries() {
     };
     assert!(votes_with(0) && votes_with(PROMOTED_WITHIN));
     assert!(!votes_with(PROMOTED_WITHIN + 1));
+}
+
+/// Whoever reads the records without the others has to know.
+#[test]
+fn a_store_says_which_batches_only_its_peers_know_the_fate_of() {
+    let opened = |bench: Bench| {
+        let Bench { store, disk, .. } = bench;
+        drop(store);
+        let engine = kallisto_lsm::Options {
+            background: Background::Inline,
+            ..RaftOptions::default().engine
+        };
+        let options = RaftOptions { engine, has_threads: false, ..RaftOptions::default() };
+        let store = RaftStore::open(disk as Arc<dyn Disk>, "s", options).unwrap();
+        (store.undecided(), store.get(b"k").unwrap().is_some())
+    };
+    let alone = Bench::new();
+    alone.store.commit(put("k")).wait().unwrap();
+    assert_eq!(opened(alone), (0, true));
+    let bench = Bench::leading(peer(2), MemberRole::Voter);
+    bench.acknowledge(2, 0);
+    assert_eq!(
+        opened(bench),
+        (0, false),
+        "what elections and members leave in the log is no batch"
+    );
+    let bench = Bench::leading(peer(2), MemberRole::Voter);
+    bench.acknowledge(2, 0);
+    let commits = ["k", "l"].map(|key| bench.store.commit(put(key)));
+    assert_eq!(opened(bench), (2, false));
+    drop(commits);
 }
 
 /// Records of the members hold so many: one more, and no server could apply it.
