@@ -89,6 +89,8 @@ pub struct RaftStats {
     pub term: u64,
     /// The last entry of the log.
     pub last_index: u64,
+    /// That entry's term. Of two logs the one that ends with the later term has what was acknowledged; of one term, the longer.
+    pub last_term: u64,
     /// The last entry known to be committed.
     pub commit_index: u64,
     /// The last entry that was applied.

@@ -519,6 +519,7 @@ impl Store for RaftStore {
             leader_id: standing.leader_id,
             term: standing.term,
             last_index: standing.last_index,
+            last_term: standing.last_term,
             commit_index: standing.commit_index,
             applied_index: self.position().0,
             flushed_index: shared.machine.records().0.flushed_position(),

@@ -102,6 +102,7 @@ pub(crate) struct RaftStatus {
     pub(crate) term: u64,
     pub(crate) leader_id: u64,
     pub(crate) last_index: u64,
+    pub(crate) last_term: u64,
     pub(crate) commit_index: u64,
 }
 
@@ -444,6 +445,7 @@ impl RaftNode {
             term: raft.term,
             leader_id: raft.leader_id,
             last_index: raft.raft_log.last_index(),
+            last_term: raft.raft_log.last_term(),
             commit_index: raft.raft_log.committed,
         }
     }

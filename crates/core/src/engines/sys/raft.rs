@@ -191,12 +191,12 @@ fn members(core: &Core, cluster: &dyn Replicated) -> Response {
     let servers = Json::Array(cluster.members().iter().map(server).collect());
     let config = Json::object([("index", core.store.position().0.into()), ("servers", servers)]);
     let data = Json::object([("config", config)]).to_text();
-    let warnings = if leader == 0 { vec![nobody_leads(cluster)] } else { Vec::new() };
+    let warnings = if leader == 0 { vec![nobody_leads(core, cluster)] } else { Vec::new() };
     Response::Logical(Logical { data, warnings, ..Logical::default() })
 }
 
 /// What is said with the members that a server knows of while nobody leads.
-fn nobody_leads(cluster: &dyn Replicated) -> String {
+fn nobody_leads(core: &Core, cluster: &dyn Replicated) -> String {
     let own = cluster.leadership().node_id;
     let silent = |member: &&Member| {
         member.peer.id != own && member.silent_ms.is_none_or(|silent| silent > SILENT_MS)
@@ -208,8 +208,13 @@ fn nobody_leads(cluster: &dyn Replicated) -> String {
     } else {
         format!("all but {}", names.join(", "))
     };
+    // What it has applied may be less than what it acknowledged: by this an operator chooses who goes on alone.
+    let log_end = core.store.stats().raft.map(|raft| {
+        format!(". Its log ends with term {}, at entry {}", raft.last_term, raft.last_index)
+    });
     format!(
-        "no server leads: these are the members as this server knows them; lately it heard {who}"
+        "no server leads: these are the members as this server knows them; lately it heard {who}{}",
+        log_end.unwrap_or_default()
     )
 }
 

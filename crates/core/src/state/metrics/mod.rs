@@ -441,6 +441,7 @@ mod tests {
             leader_id: 1,
             term: 1,
             last_index: 1,
+            last_term: 1,
             commit_index: 1,
             applied_index: 1,
             flushed_index: 1,
