@@ -99,7 +99,7 @@ pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     .await
 }
 
-/// Applies the settings a body carries; absent ones keep their value.
+/// Applies the settings a body carries; absent ones keep their value, and a `null` of a patch resets one.
 fn change(
     mut metadata: SecretMetadata,
     config: &KvConfig,
@@ -109,16 +109,22 @@ fn change(
 ) -> Result<Plan<'static, Response>, Error> {
     let fields = Fields::new(body);
     check_metadata_cas(&metadata, config, fields)?;
-    if let Some(kept) = max_versions(fields)? {
+    let is_reset = |name: &str| how == Custom::Merge && body.get(name) == Some(&Json::Null);
+    if let Some(kept) = max_versions(fields)?.or(is_reset("max_versions").then_some(0)) {
         metadata.max_versions = kept;
     }
-    if let Some(required) = fields.boolean("cas_required")? {
+    if let Some(required) =
+        fields.boolean("cas_required")?.or(is_reset("cas_required").then_some(false))
+    {
         metadata.cas_required = required;
     }
-    if let Some(required) = fields.boolean("metadata_cas_required")? {
+    if let Some(required) = fields
+        .boolean("metadata_cas_required")?
+        .or(is_reset("metadata_cas_required").then_some(false))
+    {
         metadata.metadata_cas_required = required;
     }
-    if let Some(life_ns) = delete_after(fields)? {
+    if let Some(life_ns) = delete_after(fields)?.or(is_reset("delete_version_after").then_some(0)) {
         metadata.delete_after_ns = life_ns;
     }
     match (fields.map("custom_metadata")?, how) {
@@ -126,7 +132,7 @@ fn change(
         (Some(map), Custom::Merge) => {
             metadata.custom = custom::merge(metadata.custom.as_deref(), map)?;
         }
-        (None, Custom::Merge) if body.contains_key("custom_metadata") => metadata.custom = None,
+        (None, Custom::Merge) if is_reset("custom_metadata") => metadata.custom = None,
         (None, _) => {}
     }
     if SETTINGS.iter().any(|name| body.contains_key(*name)) {
@@ -244,4 +250,47 @@ pub(crate) fn detail(
     info.push(b':');
     info.extend_from_slice(&to_wire(&metadata)?.to_text());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::{Patch, Read, Update};
+
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    /// RFC 7396, section 1: a null removes what there is, so what nobody set holds again.
+    #[test]
+    fn a_null_in_a_patch_resets_a_setting_and_in_a_write_leaves_it() {
+        const PATH: &str = "secret/metadata/a";
+        const SET: &str = r#"{"cas_required":true,"custom_metadata":{"a":"b"},
+            "delete_version_after":"1h","max_versions":3,"metadata_cas_required":true}"#;
+        let core = open_core(RouteAccess::Token);
+        let shown = |operation, body: &str| {
+            ask(&core, Some(ROOT), Update, "secret/data/a", r#"{"data":{},"options":{"cas":0}}"#)
+                .ok();
+            ask(&core, Some(ROOT), operation, PATH, body).unwrap();
+            let answer = ask(&core, Some(ROOT), Read, PATH, "").unwrap();
+            let Response::Logical(logical) = answer else { panic!("{answer:?}") };
+            crate::api::json::parse_object(&logical.data).unwrap()
+        };
+        let set = shown(Update, SET);
+        let same = |field: &str, body: &str| shown(Update, body).get(field) == set.get(field);
+        assert!(same("max_versions", r#"{"max_versions":null,"metadata_cas":1}"#));
+        for (at, (field, reset)) in [
+            ("cas_required", Json::from(false)),
+            ("custom_metadata", Json::Null),
+            ("delete_version_after", "0s".into()),
+            ("max_versions", 0_u64.into()),
+            ("metadata_cas_required", false.into()),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let body = format!(r#"{{"{field}":null,"metadata_cas":{}}}"#, at + 2);
+            assert_ne!(set.get(field), Some(&reset), "{field}");
+            assert_eq!(shown(Patch, &body).get(field), Some(&reset), "{field}");
+        }
+    }
 }
