@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `name=part` | its path has the part in it, or is the pattern if that has a `*`; without case |
 //! | `metadata` `owner=ada`, `tier=*` | it has the key with that value, in which `*` stands for anything |
-//! | `metadata` `due<2026-12-01`, `n>5` | it has the key with a smaller or greater value: as numbers if both are, else byte by byte, which is in time for dates of one form |
+//! | `metadata` `due<2026-12-01`, `n>5`; `n<=5`, `n>=5` | it has the key with a smaller or greater value (or with this one): as numbers if both are, else byte by byte, which is in time for dates of one form |
 //! | `due_before=DATE` | the same as `due<DATE` |
 //! | `key=NAME` | its current data has a key of that name at the top, in which `*` stands for anything |
 //!
@@ -30,7 +30,9 @@ pub(super) struct SearchPattern {
 enum Test {
     Like(String),
     Below(String),
+    AtMost(String),
     Above(String),
+    AtLeast(String),
 }
 
 impl SearchPattern {
@@ -38,6 +40,7 @@ impl SearchPattern {
         let name = fields.string("name")?.unwrap_or_default().to_lowercase();
         let mut metadata = match fields.raw("metadata") {
             None | Some(Json::Null) => Vec::new(),
+            Some(Json::String(text)) if text.trim().is_empty() => Vec::new(),
             Some(Json::String(text)) => pairs(text)?,
             Some(Json::Object(map)) => map
                 .iter()
@@ -103,15 +106,20 @@ impl SearchPattern {
 
 impl Test {
     fn of(text: &str) -> Self {
-        match (text.strip_prefix('<'), text.strip_prefix('>')) {
-            (Some(end), _) => Self::Below(end.to_owned()),
-            (_, Some(start)) => Self::Above(start.to_owned()),
-            _ => Self::Like(text.to_owned()),
-        }
+        let kinds: [(&str, fn(String) -> Self); 4] =
+            [("<=", Self::AtMost), ("<", Self::Below), (">=", Self::AtLeast), (">", Self::Above)];
+        let found = kinds.into_iter().find_map(|(sign, kind)| {
+            text.strip_prefix(sign).map(|bound| kind(bound.trim_start().to_owned()))
+        });
+        found.unwrap_or_else(|| Self::Like(text.to_owned()))
     }
 
     fn text(&self) -> &str {
-        let (Self::Like(text) | Self::Below(text) | Self::Above(text)) = self;
+        let (Self::Like(text)
+        | Self::Below(text)
+        | Self::AtMost(text)
+        | Self::Above(text)
+        | Self::AtLeast(text)) = self;
         text
     }
 
@@ -119,7 +127,9 @@ impl Test {
         match self {
             Self::Like(pattern) => matches_glob(pattern, value),
             Self::Below(end) => order(value, end).is_lt(),
+            Self::AtMost(end) => order(value, end).is_le(),
             Self::Above(start) => order(value, start).is_gt(),
+            Self::AtLeast(start) => order(value, start).is_ge(),
         }
     }
 }
@@ -133,16 +143,13 @@ fn order(a: &str, b: &str) -> std::cmp::Ordering {
     }
 }
 
-/// `a=b,c<d`
+/// `a=b, c<d`; blanks around a pair and its parts say nothing.
 fn pairs(text: &str) -> Result<Vec<(String, Test)>, Error> {
     let pair = |pair: &str| {
         let at = pair.find(['=', '<', '>'])?;
-        let (key, value) = (pair[..at].to_owned(), &pair[at + 1..]);
-        Some(match pair.as_bytes()[at] {
-            b'=' => (key, Test::of(value)),
-            b'<' => (key, Test::Below(value.to_owned())),
-            _ => (key, Test::Above(value.to_owned())),
-        })
+        let (key, wanted) = (pair[..at].trim(), pair[at..].trim_end());
+        let wanted = wanted.strip_prefix('=').unwrap_or(wanted).trim_start();
+        (!key.is_empty()).then(|| (key.to_owned(), Test::of(wanted)))
     };
     let pairs: Option<Vec<_>> = text.split(',').map(pair).collect();
     pairs.ok_or_else(|| Error::invalid("'metadata' must be pairs such as owner=ada,due<2027-01-01"))
@@ -159,6 +166,43 @@ mod tests {
         assert!(takes("due<2026-12-01", "2026-11-30") && !takes("due<2026-12-01", "2026-12-01"));
         assert!(takes("due>2026-12-01", "2027") && takes("a=<b", "a"));
         assert!(takes("a=x*", "xy") && takes("n<10", "") != takes("n>10", ""));
-        assert!(pairs("a").is_err() && pairs("a=b,").is_err());
+        assert!(pairs("a").is_err() && pairs("a=b,").is_err() && pairs("=b").is_err());
+    }
+
+    #[test]
+    fn smaller_and_greater_may_have_a_value_among_them_that_is_the_same() {
+        let takes = |said: &str, value: &str| pairs(said).unwrap()[0].1.takes(value);
+        for (said, value, is_taken) in [
+            ("n<=10", "10", true),
+            ("n<=10", "9", true),
+            ("n<=10", "11", false),
+            ("n>=10", "10.0", true),
+            ("n>=10", "9", false),
+            ("due<=2026-12-31", "2026-12-31", true),
+            ("due<=2026-12-31", "2027-02-01", false),
+            ("due>=2026-12-31", "2027-02-01", true),
+            ("a=<=b", "b", true),
+            ("a=>=b", "a", false),
+        ] {
+            assert_eq!(takes(said, value), is_taken, "{said} {value}");
+        }
+    }
+
+    #[test]
+    fn blanks_around_a_pair_and_its_parts_say_nothing_and_no_text_wants_nothing() {
+        let said = |text: &str| {
+            let body = Map::from([("metadata".to_owned(), text.into())]);
+            SearchPattern::from_fields(Fields::new(&body)).unwrap()
+        };
+        let custom = |owner: &str| {
+            Map::from([("owner".to_owned(), owner.into()), ("n".to_owned(), "5".into())])
+        };
+        for text in ["owner=ada l,n<6", "owner=ada l, n<6", " owner = ada l , n < 6\n"] {
+            assert!(said(text).fits(Some(&custom("ada l"))), "{text}");
+            assert!(!said(text).fits(Some(&custom("bob"))), "{text}");
+        }
+        for text in ["", " "] {
+            assert!(!said(text).asks_metadata(), "{text:?}");
+        }
     }
 }
