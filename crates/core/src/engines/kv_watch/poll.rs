@@ -93,7 +93,7 @@ pub(crate) fn wait(
     let longest = longest.ok_or_else(|| {
         Error::invalid(format!("'wait' must be from 0 to {WAIT_SECS_MAX} seconds"))
     })?;
-    let index = fields.string("index")?.map(|text| {
+    let index = fields.string("index")?.filter(|text| !text.is_empty()).map(|text| {
         FeedPosition::parse(&text)
             .ok_or_else(|| Error::invalid("'index' is none that a server gave"))
     });

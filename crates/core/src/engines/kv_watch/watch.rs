@@ -58,7 +58,7 @@ pub(in crate::engines) fn open(
     let query = call.query_fields();
     let fields = Fields::new(&query);
     let place = place::SecretPlace::from_field(context, call, fields, "path")?;
-    let index = fields.string("index")?.map(|text| {
+    let index = fields.string("index")?.filter(|text| !text.is_empty()).map(|text| {
         FeedPosition::parse(&text)
             .ok_or_else(|| Error::invalid("'index' is none that a server gave"))
     });

@@ -165,6 +165,9 @@ fn a_client_from_before_the_history_is_told_to_start_over() {
     let wrong =
         query(&site, TOKEN, "sys/kallisto/kv/watch", &[("path", "secret/"), ("index", "x")]);
     assert!(matches!(wrong, Err(Error::Invalid(_))));
+    // An empty one, as of a variable that is not set yet, is none.
+    let (events, _) = drain(&mut open(&site, TOKEN, "secret/", Some("")), 0);
+    assert_eq!(events[0].id, latest[0].id);
 }
 
 fn drain_greeting(stream: &mut Stream) {
@@ -305,6 +308,7 @@ fn a_waiting_read_hears_of_its_own_path_only() {
         assert!(matches!(read("secret/data/a", &pairs), Err(Error::Invalid(_))), "{pairs:?}");
     }
     assert!(matches!(read("secret/config", &wait), Err(Error::Invalid(_))));
+    assert!(index_of(read("secret/data/a", &[("wait", "30s"), ("index", "")])) == later);
 }
 
 #[test]
