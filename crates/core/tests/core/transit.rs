@@ -256,3 +256,18 @@ fn a_key_with_a_period_gets_a_version_when_its_time_has_come_and_no_other_does()
     tick(7_318);
     assert_eq!(latest("hourly"), "3");
 }
+
+#[test]
+fn an_item_of_a_batch_whose_plaintext_is_no_text_is_not_encrypted_as_something_else() {
+    let site = site();
+    site.ask(Update, "transit/keys/k", "{}").unwrap();
+    for (plaintext, kind) in
+        [("null", "nil"), ("1234", "json.Number"), ("true", "bool"), ("[]", "[]interface {}")]
+    {
+        let body =
+            format!(r#"{{"batch_input":[{{"plaintext":"aGk="}},{{"plaintext":{plaintext}}}]}}"#);
+        let refused = site.ask(Update, "transit/encrypt/k", &body).unwrap_err().to_string();
+        assert!(refused.contains("'[1].plaintext' expected type 'string'"), "{refused}");
+        assert!(refused.ends_with(&format!("unconvertible type '{kind}'")), "{refused}");
+    }
+}

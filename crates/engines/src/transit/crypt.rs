@@ -19,6 +19,7 @@ pub(super) async fn encrypt(transit: &TransitHandler<'_>, name: &str) -> Result<
     let body = transit.call.request.object()?;
     let inputs = Inputs::of(&body)?;
     inputs.require("plaintext", "missing plaintext to encrypt")?;
+    inputs.require_texts("plaintext")?;
     let with_context = inputs.have_context()?;
     let key = match transit.find(name)? {
         Some(key) => key,

@@ -77,6 +77,19 @@ impl<'a> Inputs<'a> {
         }
     }
 
+    /// Refuses a batch in which an item has something else than a text in a field: a null is no empty text.
+    pub(super) fn require_texts(&self, field: &str) -> Result<(), Error> {
+        let Self::Batch(items) = self else { return Ok(()) };
+        for (at, item) in items.iter().enumerate() {
+            if let Some(other) = item.get(field).filter(|value| value.as_str().is_none()) {
+                let what = kind_mismatch(other, "string");
+                let what = what.split_once(' ').map_or("", |(_, what)| what);
+                return Err(unparsed(&format!("'[{at}].{field}' {what}")));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether items carry a context: all or none of them.
     pub(super) fn have_context(&self) -> Result<bool, Error> {
         let has =
