@@ -267,13 +267,17 @@ fn refuse<T>(why: &str) -> Result<T, Error> {
     Err(Error::invalid(why))
 }
 
-/// Reads a key in base 32, whatever the case of its letters and with or without its padding.
+/// Reads a key in base 32, whatever the case of its letters and with or without its padding. Services show it in groups, and a file has a line
+/// end: blanks say nothing.
 fn decode_secret(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let bare = text.trim_end_matches('=');
-    if bare.is_empty() {
+    // As long as it can get, so that nothing of it is left behind.
+    let mut upper = Zeroizing::new(String::with_capacity(text.len()));
+    upper.extend(text.chars().filter(|c| !c.is_ascii_whitespace()).map(|c| c.to_ascii_uppercase()));
+    let bare = upper.trim_end_matches('=').len();
+    upper.truncate(bare);
+    if upper.is_empty() {
         return refuse("the key value is required");
     }
-    let upper = Zeroizing::new(bare.to_ascii_uppercase());
     let illegal = |at: usize| {
         Error::invalid(format!("invalid key value: illegal base32 data at input byte {at}"))
     };

@@ -342,3 +342,20 @@ fn a_picture_shows_the_modules_of_its_text_and_white_around_them() {
     assert!(refusal(draw_qr(&url, least - 1)).contains(&format!("a qr_size of {least} at least")));
     assert!(draw_qr(&"x".repeat(5000), 2048).is_err());
 }
+
+#[test]
+fn a_key_is_taken_as_services_and_files_show_it() {
+    let plain = plain_key();
+    let groups: Vec<&str> = (0..SECRET.len()).step_by(4).map(|at| &SECRET[at..at + 4]).collect();
+    let spaced = groups.join(" ").to_lowercase();
+    for text in [spaced.as_str(), &format!("{SECRET}\\n"), &format!(" {SECRET}=\\r\\n")] {
+        let body = format!(r#"{{"key":"{text}","issuer":"Vault Inc","account_name":"a:b@c"}}"#);
+        assert!(key(&body) == plain, "{text}");
+    }
+    for end in ["", "\\n", "\\r\\n"] {
+        let body = format!(r#"{{"url":"otpauth://totp/A:b?secret={SECRET}&period=60{end}"}}"#);
+        assert_eq!(key(&body).period_secs, 60);
+    }
+    let refused = refusal(input(r#"{"key":" \n "}"#));
+    assert!(refused.contains("the key value is required"), "{refused}");
+}

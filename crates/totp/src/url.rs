@@ -27,6 +27,8 @@ pub(crate) struct ParsedUrl {
 /// [`Error::Invalid`] saying what is wrong with it, without what it holds.
 pub(crate) fn read(url: &str) -> Result<ParsedUrl, Error> {
     let broken = || Error::invalid("an error occurred while parsing url string");
+    // One of a file has a line end behind it.
+    let url = url.trim();
     let is_ours = url.get(..PREFIX.len()).is_some_and(|front| front.eq_ignore_ascii_case(PREFIX));
     if !is_ours {
         return Err(Error::invalid(
