@@ -32,7 +32,7 @@ pub(crate) use self::token::is_wrapping;
 use self::token::{content_key, invalid};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
-use crate::api::json::{self, Json, Map, write_string};
+use crate::api::json::{self, Json, Map, member, write_string};
 use crate::api::request::{Request, TokenText};
 use crate::api::request_id::RequestId;
 use crate::api::response::{LeaseHandle, Logical, Response};
@@ -119,25 +119,26 @@ impl<'a> WrappableAnswer<'a> {
     }
 }
 
-/// What a record says; `None` when the bytes are no record.
+/// What a record says; `None` when the bytes are no record. Data and `auth` are taken out as they stand: an answer may be deeper than a body,
+/// and have more values.
 fn decode(record: &[u8]) -> Option<Response> {
     let (&found, envelope) = record.split_first()?;
-    let map = json::parse_object(envelope).ok()?;
-    let text = |name: &str| match map.get(name) {
-        None | Some(Json::Null) => Vec::new(),
-        Some(value) => value.to_text(),
-    };
-    let warnings = match map.get("warnings") {
+    let raw = |name: &str| member(envelope, name).filter(|text| *text != b"null");
+    let small = |name: &str| raw(name).and_then(|text| json::parse(text).ok());
+    let warnings = match small("warnings") {
         Some(Json::Array(all)) => all.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),
     };
-    let lease_secs = match map.get("lease_duration") {
+    let lease_secs = match small("lease_duration") {
         Some(Json::Number(secs)) => secs.parse().ok()?,
         _ => return None,
     };
-    let id = map.get("lease_id").and_then(Json::as_str).filter(|id| !id.is_empty());
-    let renewable = map.get("renewable") == Some(&Json::Bool(true));
-    let lease = id.map(|id| LeaseHandle { id: id.to_owned(), renewable });
+    let renewable = raw("renewable").is_some_and(|text| text == b"true");
+    let lease = match small("lease_id") {
+        Some(Json::String(id)) if !id.is_empty() => Some(LeaseHandle { id, renewable }),
+        _ => None,
+    };
+    let text = |name: &str| raw(name).unwrap_or_default().to_vec();
     let (data, auth) = (text("data"), text("auth"));
     let logical = Logical { data, lease_secs, lease, auth, warnings, ..Logical::default() };
     match found {
@@ -479,6 +480,20 @@ mod tests {
         }
         assert!(WrappableAnswer::of(&Response::Empty, RequestId::make()).is_none());
         assert!(decode(b"").is_none() && decode(b"\x02{}").is_none());
+    }
+
+    /// An answer is deeper than the body that it came from, and a list may have more values than a body.
+    #[test]
+    fn what_no_body_could_hold_comes_back_too() {
+        let deep =
+            format!("{}1{}", r#"{"a":"#.repeat(json::DEPTH_MAX), "}".repeat(json::DEPTH_MAX));
+        let long = format!("{{\"keys\":[1{}]}}", ",1".repeat(json::VALUES_MAX));
+        for data in [deep, long] {
+            let answer = Response::Logical(logical(&data, ""));
+            let record = WrappableAnswer::of(&answer, RequestId::make()).unwrap().encode().unwrap();
+            let again = decode(&record).expect("it comes back");
+            assert!(again.logical().unwrap().data == data.as_bytes());
+        }
     }
 
     #[test]
