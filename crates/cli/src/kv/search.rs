@@ -16,7 +16,7 @@ use kallisto_command::output::{Document, OutputFormat, table};
 /// Searches for secrets.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  kallisto kv search secret/app db\n  kallisto kv search -mount=secret '' '*/prod/*'\n  kallisto kv search -metadata=owner=ada -metadata=tier=1 secret\n\n\
+    after_help = "Examples:\n  kallisto kv search secret/app db\n  kallisto kv search -mount=secret '' '*/prod/*'\n  kallisto kv search -metadata=owner=ada -metadata=tier=1 secret\n  kallisto kv search '-metadata=due<=2026-12-31' secret\n\n\
     Exit codes: 0 found, 1 a mistake in the call, 2 nothing found, or the server refused"
 )]
 pub(crate) struct Search {
@@ -59,9 +59,13 @@ impl Search {
     }
 
     fn wanted(&self) -> Result<Map, Error> {
-        let pair = |text: &String| match text.split_once('=') {
-            Some((name, value)) => Ok((name.to_owned(), Json::from(value))),
-            None => Err(Error::usage(format!("-metadata takes NAME=VALUE, not {text:?}"))),
+        // The sign of a comparison goes along with the value: the server reads it there.
+        let pair = |text: &String| match text.find(['=', '<', '>']).map(|at| text.split_at(at)) {
+            Some((name, wanted)) if !name.is_empty() => {
+                let wanted = wanted.strip_prefix('=').unwrap_or(wanted);
+                Ok((name.to_owned(), Json::from(wanted)))
+            }
+            _ => Err(Error::usage(format!("-metadata takes NAME=VALUE, not {text:?}"))),
         };
         self.metadata.iter().map(pair).collect()
     }
