@@ -17,6 +17,10 @@ use super::{HttpReply, error};
 /// Up to where an answer is known to go, for a request that comes back to wait.
 const INDEX: HeaderName = HeaderName::from_static("x-kallisto-index");
 
+/// Statuses of answers without a body (RFC 9110, 15.3.5, 15.3.6, 15.4.5).
+const NO_BODY: [StatusCode; 3] =
+    [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
+
 /// Bytes of an envelope beside its data and warnings, at the most.
 const FRAME_BYTES: usize = 192;
 
@@ -241,6 +245,8 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> HttpReply {
 }
 
 fn of_kind(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> HttpReply {
+    // Clients choose the status of some answers. What follows one that has no body would be read as the next answer.
+    let body = if NO_BODY.contains(&status) { Vec::new() } else { body };
     let mut reply = Response::new(ReplyBody::from(body));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, kind);

@@ -65,6 +65,21 @@ fn an_answer_is_the_same_whoever_read_the_request() {
     }
 }
 
+/// Clients choose the status of some answers; a body would be read as the beginning of the next answer (RFC 9110, 15.3.5, 15.3.6, 15.4.5).
+#[test]
+fn an_answer_whose_status_has_no_body_brings_none() {
+    let server = Running::start();
+    for headers in [&[][..], &[NOT_PLAIN]] {
+        let mut connection = server.connect();
+        for code in [204, 205, 304] {
+            let path = format!("sys/health?activecode={code}");
+            let reply = connection.ask_with("GET", &path, headers, "");
+            assert_eq!((reply.status, reply.text()), (code, String::new()));
+            assert_eq!(connection.ask_with("GET", "sys/health", headers, "").status, 200);
+        }
+    }
+}
+
 /// As OpenBao has it; by both readers.
 #[test]
 fn a_header_without_a_value_wraps_nothing() {
