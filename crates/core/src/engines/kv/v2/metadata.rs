@@ -78,6 +78,9 @@ fn to_wire(metadata: &SecretMetadata) -> Result<Json, Error> {
 pub(super) async fn write(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let body = kv.call.object()?;
+    if !names_setting(&body) {
+        return Ok(Response::Empty);
+    }
     let config = kv.mount.kv_config.load();
     let now_ns = kv.call.now_ns();
     run(kv, path, |metadata| {
@@ -90,6 +93,9 @@ pub(super) async fn write(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
 pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let body = kv.call.merge_patch()?;
+    if !names_setting(&body) {
+        return Ok(Response::Empty);
+    }
     let config = kv.mount.kv_config.load();
     let now_ns = kv.call.now_ns();
     run(kv, path, |metadata| match metadata {
@@ -97,6 +103,11 @@ pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
         Some(metadata) => change(metadata, &config, &body, Custom::Merge, now_ns),
     })
     .await
+}
+
+/// Whether a body names a setting. One that names none, such as one whose names are all mistyped, makes no secret.
+fn names_setting(body: &Map) -> bool {
+    SETTINGS.iter().any(|name| body.contains_key(*name))
 }
 
 /// Applies the settings a body carries; absent ones keep their value, and a `null` of a patch resets one.
@@ -135,10 +146,8 @@ fn change(
         (None, Custom::Merge) if is_reset("custom_metadata") => metadata.custom = None,
         (None, _) => {}
     }
-    if SETTINGS.iter().any(|name| body.contains_key(*name)) {
-        metadata.metadata_version += 1;
-        metadata.updated_ns = now_ns;
-    }
+    metadata.metadata_version += 1;
+    metadata.updated_ns = now_ns;
     let decision = WriteDecision { metadata, dropped: Vec::new() };
     Ok(Plan::Write { decision, data: None, reply: Response::Empty })
 }
@@ -292,5 +301,23 @@ mod tests {
             assert_ne!(set.get(field), Some(&reset), "{field}");
             assert_eq!(shown(Patch, &body).get(field), Some(&reset), "{field}");
         }
+    }
+
+    #[test]
+    fn a_write_without_a_setting_makes_no_secret() {
+        let core = open_core(RouteAccess::Token);
+        for (operation, body) in
+            [(Update, "{}"), (Update, r#"{"max_version":3,"metadata_cas":0}"#), (Patch, "{}")]
+        {
+            let answer = ask(&core, Some(ROOT), operation, "secret/metadata/typo", body);
+            assert!(matches!(answer, Ok(Response::Empty)), "{operation:?} {body}: {answer:?}");
+            let read = ask(&core, Some(ROOT), Read, "secret/metadata/typo", "");
+            assert!(matches!(read, Err(Error::NotFound)), "{operation:?} {body}: {read:?}");
+        }
+        ask(&core, Some(ROOT), Update, "secret/metadata/typo", r#"{"max_versions":3}"#).unwrap();
+        assert!(ask(&core, Some(ROOT), Read, "secret/metadata/typo", "").is_ok());
+        let before = core.store.position();
+        ask(&core, Some(ROOT), Update, "secret/metadata/typo", "{}").unwrap();
+        assert_eq!(core.store.position(), before, "nothing is written");
     }
 }
