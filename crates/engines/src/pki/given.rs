@@ -13,6 +13,11 @@ impl<'a> GivenFields<'a> {
         Self(Fields::new(body))
     }
 
+    /// Whether the request names the field, be it as null.
+    pub(super) fn names(self, name: &str) -> bool {
+        self.0.raw(name).is_some()
+    }
+
     /// Whether the field is there at all.
     pub(super) fn has(self, name: &str) -> bool {
         !matches!(self.0.raw(name), None | Some(Json::Null))

@@ -122,23 +122,41 @@ impl UrlSettings {
         ]
     }
 
+    fn lists_mut(&mut self) -> [(&'static str, &mut Vec<String>); 4] {
+        let urls = &mut self.urls;
+        [
+            (Self::NAMES[0], &mut urls.issuing_certificates),
+            (Self::NAMES[1], &mut urls.crl_distribution_points),
+            (Self::NAMES[2], &mut urls.delta_crl_distribution_points),
+            (Self::NAMES[3], &mut urls.ocsp_servers),
+        ]
+    }
+
+    /// Makes the fields that are to be reset what they are in a new issuer; `flag` is the name of that of templates.
+    pub(super) fn reset(&mut self, is_reset: impl Fn(&str) -> bool, flag: &str) {
+        if is_reset(flag) {
+            self.are_templates = false;
+        }
+        for (name, list) in self.lists_mut() {
+            if is_reset(name) {
+                list.clear();
+            }
+        }
+    }
+
     /// Changes what a request gives, and checks it.
     ///
     /// # Errors
     /// [`Error::Invalid`] naming what is no URL.
     pub(super) fn update(&mut self, given: GivenFields<'_>, flag: &str) -> Result<(), Error> {
-        self.are_templates = given.flag(flag, self.are_templates)?;
-        for (name, list) in [
-            (Self::NAMES[0], &mut self.urls.issuing_certificates),
-            (Self::NAMES[1], &mut self.urls.crl_distribution_points),
-            (Self::NAMES[2], &mut self.urls.delta_crl_distribution_points),
-            (Self::NAMES[3], &mut self.urls.ocsp_servers),
-        ] {
+        let are_templates = given.flag(flag, self.are_templates)?;
+        self.are_templates = are_templates;
+        for (name, list) in self.lists_mut() {
             if let Some(urls) = given.list_given(name)? {
                 *list = urls;
             }
             for url in list.iter() {
-                if !self.are_templates && !is_url(url) {
+                if !are_templates && !is_url(url) {
                     return Err(Error::invalid(format!(
                         "invalid URL found in Authority Information Access (AIA) parameter \
                          {name}: {url}"

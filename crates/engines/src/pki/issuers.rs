@@ -15,7 +15,7 @@ use super::answer;
 use super::generate::NO_URLS;
 use super::given::{GivenFields, object, refuse};
 use super::ids::{IssuerId, ListScope};
-use super::issuer::{Issuer, IssuerUsage, Outliving, PkiKey, UrlSettings};
+use super::issuer::{Issuer, IssuerUsage, Outliving, PkiKey};
 use super::memory::{Pki, PkiState, is_default};
 use super::structure::{StructureChange, change};
 
@@ -81,7 +81,8 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     Ok(answer::data(shown(&state, &issuer), Vec::new()))
 }
 
-/// What a request says of an issuer. Fields that it leaves out are as they were in a patch, and as they are in a new one else.
+/// What a request says of an issuer. Fields that it leaves out are as they were in a patch, and as they are in a new one else; so are those
+/// that are null in a patch.
 fn changed(
     change: &StructureChange<'_, '_>,
     issuer: &Issuer,
@@ -89,7 +90,7 @@ fn changed(
     patches: bool,
 ) -> Result<Issuer, Error> {
     let mut new = issuer.clone();
-    let takes = |name: &str| !patches || given.has(name);
+    let takes = |name: &str| !patches || given.names(name);
     if takes("issuer_name") {
         let name = given.text("issuer_name")?;
         if !name.is_empty() {
@@ -127,9 +128,7 @@ fn changed(
             name => Some(crl_algorithm(issuer, name)?),
         };
     }
-    if !patches {
-        new.urls = UrlSettings::default();
-    }
+    new.urls.reset(|name| takes(name) && !given.has(name), "enable_aia_url_templating");
     new.urls.update(given, "enable_aia_url_templating")?;
     Ok(new)
 }

@@ -357,3 +357,37 @@ fn policies_of_a_role_may_have_a_practice_statement_and_a_notice() {
         ));
     }
 }
+
+/// RFC 7396, section 1: a null removes what there is.
+#[test]
+fn a_null_in_a_patch_of_an_issuer_resets_a_setting() {
+    let (mount, _) = with_root();
+    let patched = |body: &str| mount.ask(NOW, Patch, "issuer/default", body).unwrap();
+    patched(r#"{"issuer_name":""}"#);
+    let unset = mount.ask(NOW, Read, "issuer/default", "").unwrap();
+    let set = patched(
+        r#"{"issuer_name":"named","leaf_not_after_behavior":"truncate","usage":"read-only",
+            "manual_chain":"self","enable_aia_url_templating":true,
+            "issuing_certificates":"http://a.example/{{issuer_id}}","ocsp_servers":"http://o.example",
+            "crl_distribution_points":"http://c.example","delta_crl_distribution_points":"http://d.example"}"#,
+    );
+    for name in [
+        "issuer_name",
+        "leaf_not_after_behavior",
+        "usage",
+        "manual_chain",
+        "issuing_certificates",
+        "ocsp_servers",
+        "crl_distribution_points",
+        "delta_crl_distribution_points",
+        "enable_aia_url_templating",
+    ] {
+        assert!(set.get(name) != unset.get(name), "{name}");
+        let one = Json::Object(Map::from([(name.to_owned(), Json::Null)])).to_text();
+        let after = patched(std::str::from_utf8(&one).unwrap());
+        // An empty list is shown as null beside others that are not.
+        let is_reset = after.get(name) == unset.get(name) || after.get(name) == Some(&Json::Null);
+        assert!(is_reset, "{name}");
+    }
+    assert!(mount.ask(NOW, Read, "issuer/default", "").unwrap() == unset);
+}
