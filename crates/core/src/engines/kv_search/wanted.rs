@@ -106,7 +106,8 @@ impl SearchPattern {
 
 impl Test {
     fn of(text: &str) -> Self {
-        let kinds: [(&str, fn(String) -> Self); 4] =
+        type Kind = fn(String) -> Test;
+        let kinds: [(&str, Kind); 4] =
             [("<=", Self::AtMost), ("<", Self::Below), (">=", Self::AtLeast), (">", Self::Above)];
         let found = kinds.into_iter().find_map(|(sign, kind)| {
             text.strip_prefix(sign).map(|bound| kind(bound.trim_start().to_owned()))
