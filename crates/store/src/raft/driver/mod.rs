@@ -104,7 +104,7 @@ impl Driver {
             gathered: 0,
             sync_time: Duration::ZERO,
             group: Vec::new(),
-            reads: PendingReads::default(),
+            reads: PendingReads::new(seed),
             transfers: Vec::new(),
             transfers_end: None,
             offered: Vec::new(),

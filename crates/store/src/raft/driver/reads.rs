@@ -19,6 +19,9 @@ pub(super) struct PendingReads {
     pub(super) waiting: Vec<Promise>,
     /// Asked under a number, of a leader, and since when.
     asked: VecDeque<ReadRound>,
+    /// The first number of this run of the server, and the next one. Where they begin is drawn: an answer to an earlier run may
+    /// still be on its way and says nothing of what was committed since, and a leader may still have its question.
+    first: u64,
     next: u64,
     /// When the store asks by itself again.
     confirm_at: Duration,
@@ -45,6 +48,13 @@ struct ReadRound {
 }
 
 impl PendingReads {
+    /// None yet. `seed` is another one in each run of a server.
+    pub(super) fn new(seed: u64) -> Self {
+        // Half of all numbers are above it: no run comes to their end.
+        let first = fastrand::Rng::with_seed(seed).u64(..) >> 1;
+        Self { first, next: first, ..Self::default() }
+    }
+
     /// Everybody who waits.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Promise> {
         let asked = self.asked.drain(..).flat_map(|asked| asked.promises);
@@ -97,6 +107,9 @@ impl Driver {
     /// A read may be answered once everything up to its entry is applied.
     pub(super) fn admit_reads(&mut self, reads: Vec<(u64, u64)>) {
         for (number, index) in reads {
+            if !(self.reads.first..self.reads.next).contains(&number) {
+                continue;
+            }
             while let Some(ReadRound { promises, since, .. }) =
                 self.reads.asked.pop_front_if(|asked| asked.number <= number)
             {
