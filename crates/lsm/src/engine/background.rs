@@ -122,14 +122,17 @@ impl EngineShared {
     }
 
     fn flush_step(&self) -> Result<Did> {
+        // First: what follows can take long or find no room, and a commit that was acknowledged waits for its sync no longer for that.
+        self.sync_if_due()?;
         if self.flush_one()? == Did::Work {
             return Ok(Did::Work);
         }
-        if matches!(self.options.durability, LogKeeping::Wal(_)) && self.pool.wants_prepare() {
+        let has_log = matches!(self.options.durability, LogKeeping::Wal(_));
+        // On a full disk whoever writes next asks for room; nobody fills it again and again meanwhile.
+        if has_log && self.pool.wants_prepare() && lock(&self.work).full.is_none() {
             self.pool.prepare()?;
             return Ok(Did::Work);
         }
-        self.sync_if_due()?;
         self.bury()?;
         Ok(Did::Nothing)
     }
@@ -398,5 +401,62 @@ impl EngineShared {
             number_next: Some(self.numbers.peek()),
             position: Some(manifested.position),
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Options;
+    use crate::clock::Clock;
+    use crate::disk::{DiskFault, FaultKind, FaultyDisk};
+
+    /// Stands still unless it is moved.
+    #[derive(Debug, Default)]
+    struct StillClock(crate::sync::AtomicU64);
+
+    impl Clock for StillClock {
+        fn now(&self) -> Duration {
+            Duration::from_secs(self.0.load(Ordering::Relaxed))
+        }
+
+        fn sleep(&self, _: Duration) {}
+    }
+
+    #[test]
+    fn a_full_disk_puts_off_no_timed_sync_and_is_not_filled_again_and_again() {
+        let disk = FaultyDisk::shared();
+        let interval = Duration::from_secs(1);
+        let durability = LogKeeping::Wal(SyncMode::Every { ops: u64::MAX, interval });
+        let clock = Arc::<StillClock>::default();
+        let options = Options { durability, clock: clock.clone(), ..Options::default() };
+        let options = Options { background: Background::Inline, ..options };
+        let engine = Engine::open(disk.clone(), "d", options).unwrap();
+        engine.put(b"key", b"value").unwrap();
+        assert_eq!(engine.stats().syncs, 0);
+        assert!(engine.inner.pool.wants_prepare(), "a segment is in use, and none is ready");
+
+        disk.plan(Some(DiskFault { kind: FaultKind::NoSpace, from: 0, until: u64::MAX }));
+        // What the thread does that flushes.
+        let turn = || match engine.inner.flush_step() {
+            Ok(did) => Some(did),
+            Err(error) => {
+                engine.inner.note(error);
+                None
+            }
+        };
+        assert_eq!(turn(), None, "there is no room for another segment");
+        let operations = disk.operations();
+        assert_eq!((turn(), disk.operations()), (Some(Did::Nothing), operations));
+        clock.0.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(turn(), Some(Did::Nothing));
+        assert_eq!(engine.stats().syncs, 1, "what was acknowledged is durable in time");
+
+        disk.plan(None);
+        engine.put(b"another", b"value").unwrap();
+        assert_eq!(turn(), Some(Did::Work), "who writes has room looked for again");
     }
 }
