@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kallisto_lsm::disk::{Disk, FaultyDisk, MemDisk, UnsyncedTail, cuts};
+use kallisto_lsm::disk::{Disk, DiskEvent, FaultyDisk, MemDisk, UnsyncedTail, cuts};
 use kallisto_lsm::{Background, Engine, EntryBatch, Error, LogKeeping, Options, Sync, SyncMode};
 
 mod common;
@@ -218,4 +218,22 @@ fn a_checkpoint_goes_on_with_numbers_of_its_own() {
     copy.check().unwrap();
     assert_eq!(copy.scan(..).unwrap().count(), 2);
     assert_eq!(engine.scan(..).unwrap().count(), 1);
+}
+
+#[test]
+fn the_name_of_a_new_store_and_of_a_copy_is_durable() {
+    let disk = FaultyDisk::shared();
+    let synced = |since: usize| {
+        let events = &disk.events()[since..];
+        events.iter().any(|event| match event {
+            DiskEvent::SyncDir { dir } => dir == Path::new("."),
+            _ => false,
+        })
+    };
+    let engine = Engine::open(disk.clone(), "store", small(Background::Inline)).unwrap();
+    assert!(synced(0), "the store");
+    engine.put(b"key", b"value").unwrap();
+    let before = disk.events_len();
+    engine.checkpoint(Path::new("copy")).unwrap();
+    assert!(synced(before), "the copy");
 }

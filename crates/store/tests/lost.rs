@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_lsm::disk::{Disk, MemDisk, OpenFor};
+use kallisto_lsm::disk::{Disk, DiskEvent, FaultyDisk, MemDisk, OpenFor};
 use kallisto_store::{Durability, Error, Losses, RaftOptions, RaftStore, Store};
 
 mod common;
@@ -170,4 +170,16 @@ fn a_mark_that_cannot_be_read_says_nothing() {
         drop(store);
         assert_eq!(disk.files()[path].len(), 8192, "there is one again");
     }
+}
+
+#[test]
+fn the_name_of_a_new_stores_directory_is_durable() {
+    let disk = FaultyDisk::shared();
+    drop(open(disk.clone(), &RaftOptions::default()).unwrap());
+    let events = disk.events();
+    let is_synced = |event: &DiskEvent| match event {
+        DiskEvent::SyncDir { dir } => dir == Path::new("."),
+        _ => false,
+    };
+    assert!(events.iter().any(is_synced), "in the directory of the process");
 }

@@ -83,6 +83,32 @@ pub trait DiskFile: Send + Sync + Debug {
 /// A held lock; freed when dropped.
 pub trait DiskLock: Send + Sync + Debug {}
 
+/// The directory that has the name of `path`: that of the process for a bare name.
+#[must_use]
+pub fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        // The root has no name.
+        None => path,
+    }
+}
+
+/// Creates a directory and its parents, and makes the names of those that were not there durable. Whoever finds one there makes
+/// its name durable if that matters: the process that made it may have died before it did.
+///
+/// # Errors
+/// What the disk said.
+pub fn create_dir_durably(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let is_missing = |dir: &&Path| {
+        let listed = if dir.as_os_str().is_empty() { Ok(Vec::new()) } else { disk.list(dir) };
+        listed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
+    disk.create_dir(dir)?;
+    missing.into_iter().rev().try_for_each(|made| disk.sync_dir(directory_of(made)))
+}
+
 /// Reads until `buf` is full or the file ends; returns how many bytes were read.
 pub fn read_full_at(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
@@ -126,6 +152,7 @@ pub fn read_all(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
     use std::sync::Mutex;
 
     use super::*;
@@ -169,6 +196,71 @@ mod tests {
         fn len(&self) -> io::Result<u64> {
             Ok(crate::sync::lock(&self.bytes).len() as u64)
         }
+    }
+
+    /// Directories that were made and synced, in this order. It has no files.
+    #[derive(Debug, Default)]
+    struct Directories {
+        made: Mutex<Vec<PathBuf>>,
+        synced: Mutex<Vec<PathBuf>>,
+    }
+
+    impl Disk for Directories {
+        fn create_dir(&self, dir: &Path) -> io::Result<()> {
+            crate::sync::lock(&self.made).extend(dir.ancestors().map(Path::to_owned));
+            Ok(())
+        }
+
+        fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+            let is_made = crate::sync::lock(&self.made).iter().any(|made| made == dir);
+            if is_made { Ok(Vec::new()) } else { Err(io::ErrorKind::NotFound.into()) }
+        }
+
+        fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+            crate::sync::lock(&self.synced).push(dir.to_owned());
+            Ok(())
+        }
+
+        fn create(&self, _: &Path) -> io::Result<Arc<dyn DiskFile>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn open(&self, _: &Path, _: OpenFor) -> io::Result<Arc<dyn DiskFile>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn remove(&self, _: &Path) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn link(&self, _: &Path, _: &Path) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn lock(&self, _: &Path) -> io::Result<Box<dyn DiskLock>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    #[test]
+    fn every_directory_that_is_made_has_a_durable_name() {
+        let made_by = |there: &str, dir: &str| {
+            let disk = Directories::default();
+            disk.create_dir(Path::new(there)).unwrap();
+            create_dir_durably(&disk, Path::new(dir)).unwrap();
+            assert!(disk.list(Path::new(dir)).is_ok());
+            let synced = crate::sync::lock(&disk.synced).clone();
+            synced.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(made_by("/srv", "/srv/a/b/c"), ["/srv", "/srv/a", "/srv/a/b"]);
+        assert_eq!(made_by("/srv/a", "/srv/a"), [""; 0]);
+        assert_eq!(made_by("/", "store"), ["."]);
+        assert_eq!(made_by("/", "a/store"), [".", "a"]);
+        assert_eq!(directory_of(Path::new("/")), Path::new("/"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::{
 use crate::batch::BatchOperation;
 use crate::cache::{BlockCache, FileCache};
 use crate::commit::CommitQueue;
-use crate::disk::{Disk, OpenFor};
+use crate::disk::{Disk, OpenFor, create_dir_durably, directory_of};
 use crate::error::{Error, Result};
 use crate::levels::{Levels, ObsoleteFiles, Probes, SstFile};
 use crate::manifest::{self, Edit, LiveManifest, Manifest};
@@ -167,7 +167,7 @@ impl MemtableReplay {
 
 impl EngineShared {
     fn recover(disk: Arc<dyn Disk>, dir: PathBuf, options: Options) -> Result<Self> {
-        disk.create_dir(&dir).map_err(|e| Error::io("create", &dir, &e))?;
+        create_dir_durably(&*disk, &dir).map_err(|e| Error::io("create", &dir, &e))?;
         if !options.allows_network_disks
             && disk.is_remote(&dir).map_err(|e| Error::io("look at", &dir, &e))?
         {
@@ -179,6 +179,11 @@ impl EngineShared {
         })?;
         let listing = StoreFiles::read(&*disk, &dir)?;
         let live = read_manifest(&*disk, &dir, &listing)?;
+        if live.is_none() {
+            // Whoever made the directory may have died before its name was durable.
+            let above = directory_of(&dir);
+            disk.sync_dir(above).map_err(|e| Error::io("sync", above, &e))?;
+        }
         let known = live.as_ref().map(|live| live.known.clone()).unwrap_or_default();
         let next = known.number_next.unwrap_or(1).max(listing.number_max + 1);
         let numbers = Arc::new(FileNumbers::new(next));

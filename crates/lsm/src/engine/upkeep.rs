@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Engine, EngineShared};
 use crate::batch::EntryKind;
 use crate::cursor::Cursor;
+use crate::disk::{create_dir_durably, directory_of};
 use crate::error::{Error, Result};
 use crate::hash::key_hash;
 use crate::levels::SstFile;
@@ -108,7 +109,7 @@ impl Engine {
     pub fn checkpoint(&self, dir: &Path) -> Result<()> {
         self.flush()?;
         let inner = &*self.inner;
-        inner.disk.create_dir(dir).map_err(|e| Error::io("create", dir, &e))?;
+        create_dir_durably(&*inner.disk, dir).map_err(|e| Error::io("create", dir, &e))?;
         let names = inner.disk.list(dir).map_err(|e| Error::io("list", dir, &e))?;
         if !names.is_empty() {
             return Err(Error::Invalid("the directory for a checkpoint is not empty"));
@@ -128,10 +129,8 @@ impl Engine {
         let number = snapshot.number_next.unwrap_or(1);
         let snapshot = Edit { number_next: Some(number + 1), wal_floor: Some(0), ..snapshot };
         Manifest::create(inner.disk.clone(), dir, number, &snapshot)?;
-        if let Some(parent) = dir.parent() {
-            inner.disk.sync_dir(parent).map_err(|e| Error::poison("sync", parent, &e))?;
-        }
-        Ok(())
+        let above = directory_of(dir);
+        inner.disk.sync_dir(above).map_err(|e| Error::poison("sync", above, &e))
     }
 
     /// Reads every SST from end to end and checks everything it says: checksums, order, counts, bounds, filters.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use arc_swap::ArcSwap;
 use kallisto_barrier::{Keyring, RootKey, UnsealKey};
 use kallisto_index::PathIndex;
-use kallisto_lsm::disk::Disk;
+use kallisto_lsm::disk::{Disk, create_dir_durably, directory_of};
 use kallisto_lsm::{Engine, Error as StoreError};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -73,7 +73,7 @@ impl SecureDb {
 /// Makes the directory and takes its lock: two processes that both find no keys would make two sets of them.
 fn hold(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn kallisto_lsm::disk::DiskLock>> {
     let path = dir.join(LOCK_NAME);
-    let held = disk.create_dir(dir).and_then(|()| disk.lock(&path));
+    let held = create_dir_durably(disk, dir).and_then(|()| disk.lock(&path));
     held.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Error::Store(StoreError::Locked(dir.to_owned())),
         _ => Error::Store(StoreError::Io(format!("lock {}: {error}", path.display()))),
@@ -91,9 +91,7 @@ fn has_files(disk: &dyn Disk, dir: &Path) -> Result<bool> {
 /// Makes the engine's directory, and the name of the store's own durable. The file of keys, which comes next, does that for
 /// the engine's directory.
 fn prepare(disk: &dyn Disk, dir: &Path, engine_dir: &Path) -> Result<()> {
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    let done = disk.create_dir(engine_dir).and_then(|()| disk.sync_dir(parent));
+    let done = disk.create_dir(engine_dir).and_then(|()| disk.sync_dir(directory_of(dir)));
     done.map_err(|error| Error::Store(StoreError::Io(format!("make {}: {error}", dir.display()))))
 }
 

@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use kallisto_lsm::Engine;
-use kallisto_lsm::disk::{Disk, DiskLock};
+use kallisto_lsm::disk::{Disk, DiskLock, create_dir_durably, directory_of};
 use raft::eraftpb::{ConfState, HardState};
 
 use self::applier::Applier;
@@ -373,14 +373,13 @@ pub(crate) fn read_hostile_payload(bytes: &[u8]) -> usize {
 /// Makes a store's directories durable and keeps everybody else out of them.
 fn make_dirs(disk: &dyn Disk, dir: &Path, parts: [&Path; 2]) -> Result<Box<dyn DiskLock>, Error> {
     for path in [dir, parts[0], parts[1]] {
-        disk.create_dir(path).map_err(|error| failed("create", path, &error))?;
+        create_dir_durably(disk, path).map_err(|error| failed("create", path, &error))?;
     }
     let held = disk.lock(&dir.join("LOCK")).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => Error::Locked(dir.to_owned()),
         _ => failed("lock", dir, &error),
     })?;
-    let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
-    for path in [Some(dir), above].into_iter().flatten() {
+    for path in [dir, directory_of(dir)] {
         disk.sync_dir(path).map_err(|error| failed("sync", path, &error))?;
     }
     Ok(held)
