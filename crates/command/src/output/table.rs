@@ -28,7 +28,9 @@ pub fn rows(rows: &[(String, String)]) -> String {
     let width = all.iter().map(|(key, _)| cell(key).chars().count()).max().unwrap_or(0) + GAP;
     let mut out = String::new();
     for (key, value) in all {
-        let _ = writeln!(out, "{:width$}{}", cell(key), cell(value));
+        fill(&mut out, cell(key), width);
+        out.push_str(cell(value));
+        out.push('\n');
     }
     out
 }
@@ -46,11 +48,13 @@ pub fn columns(lines: &[Vec<String>]) -> String {
         let cells = lines.iter().filter_map(|line| line.get(at));
         cells.map(|text| cell(text).chars().count()).max().unwrap_or(0) + GAP
     };
+    let most = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..most).map(width).collect();
     let mut out = String::new();
     for line in lines {
         for (at, text) in line.iter().enumerate() {
-            let width = if at + 1 == line.len() { 0 } else { width(at) };
-            let _ = write!(out, "{:width$}", cell(text));
+            let width = if at + 1 == line.len() { 0 } else { widths[at] };
+            fill(&mut out, cell(text), width);
         }
         out.push('\n');
     }
@@ -63,6 +67,12 @@ pub fn under(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String 
     let rules = heads.iter().map(|head| "-".repeat(head.len())).collect();
     let lines: Vec<Vec<String>> = [names, rules].into_iter().chain(rows).collect();
     columns(&lines)
+}
+
+/// Appends a cell with blanks up to a width. By hand: a width in a format has at most 65,535 characters, and a key may have more.
+fn fill(out: &mut String, cell: &str, width: usize) {
+    out.push_str(cell);
+    out.extend(std::iter::repeat_n(' ', width.saturating_sub(cell.chars().count())));
 }
 
 fn cell(text: &str) -> &str {
@@ -233,6 +243,16 @@ mod tests {
         for (given, wanted) in table {
             assert_eq!(show(&parse(given.as_bytes()).unwrap()), wanted);
         }
+    }
+
+    #[test]
+    fn a_key_or_a_cell_may_be_longer_than_any_width_of_a_format() {
+        let long = "k".repeat(70_000);
+        let map = parse_object(format!("{{\"{long}\":1,\"b\":2}}").as_bytes()).unwrap();
+        let blanks = " ".repeat(70_003);
+        assert!(object(&map).contains(&format!("\nb{blanks}2\n")));
+        let lines = [vec![long.clone(), "1".to_owned()], vec!["b".to_owned(), "2".to_owned()]];
+        assert_eq!(columns(&lines), format!("{long}    1\nb{blanks}2\n"));
     }
 
     #[test]
