@@ -74,10 +74,7 @@ impl FillStage {
             Self::Secrets => FillJob {
                 path: secret(at),
                 token: ROOT,
-                body: format!(
-                    "{{\"data\":{{\"value\":\"{at:0>width$}\"}}}}",
-                    width = plan.value_bytes as usize
-                ),
+                body: format!("{{\"data\":{{\"value\":\"{}\"}}}}", value(at, plan.value_bytes)),
             },
             Self::Tokens => FillJob {
                 path: "auth/token/create".into(),
@@ -91,6 +88,12 @@ impl FillStage {
             },
         }
     }
+}
+
+/// The value of a secret: its number, filled up with zeros. Not by a width in a format, which ends at 65,535.
+fn value(at: u64, bytes: u64) -> String {
+    let number = at.to_string();
+    "0".repeat((bytes as usize).saturating_sub(number.len())) + &number
 }
 
 /// The path of a secret.
@@ -223,4 +226,20 @@ async fn send(core: &Core, job: FillJob) -> Result<(), String> {
     };
     let sent = core.handle(&request).await;
     sent.map(|_| ()).map_err(|error| format!("{}: {error}", job.path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_as_long_as_was_asked_for() {
+        for bytes in [1, 128, super::super::VALUE_BYTES_MAX] {
+            let plan =
+                ScalePlan { secrets: 1, value_bytes: bytes, tokens: 1, children: 1, mounts: 1 };
+            let body = FillStage::Secrets.job(7, plan).body;
+            assert_eq!(body.len() as u64, bytes + r#"{"data":{"value":""}}"#.len() as u64);
+        }
+        assert_eq!((value(123, 1), value(7, 3)), ("123".to_owned(), "007".to_owned()));
+    }
 }
