@@ -1,9 +1,10 @@
 //! Where the load goes: an address, and how to know the server there.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
@@ -12,6 +13,9 @@ use rustls::{ClientConfig, ClientConnection};
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_tls_client::{CertificateAuthorities, ServerTrust};
+
+/// Longest wait for one of several addresses of a host.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is spoken there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +67,11 @@ impl LoadTarget {
             _ => (authority.as_str(), port),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let address = (host, port).to_socket_addrs().ok().and_then(|mut found| found.next());
-        let address =
-            address.ok_or_else(|| Error::usage(format!("-address {url}: host not found")))?;
+        let found: Vec<_> = (host, port).to_socket_addrs().into_iter().flatten().collect();
+        let lets_in =
+            |address: &SocketAddr| TcpStream::connect_timeout(address, CONNECT_PATIENCE).is_ok();
+        let address = choose_address(&found, lets_in)
+            .ok_or_else(|| Error::usage(format!("-address {url}: host not found")))?;
         let tls = if is_tls {
             let name = ServerName::try_from(host.to_owned()).map_err(|_| wrong())?;
             Some((Arc::new(tls_config(ca_cert, sessions)?), name))
@@ -80,6 +86,18 @@ impl LoadTarget {
         let Some((config, name)) = &self.tls else { return Ok(None) };
         let session = ClientConnection::new(Arc::clone(config), name.clone());
         session.map(Some).map_err(io::Error::other)
+    }
+}
+
+/// The first address of a host that lets a connection in: a name has those of IPv6 too, where a server may not listen. If none
+/// does, the first, whose refusal is told.
+fn choose_address(
+    found: &[SocketAddr],
+    lets_in: impl Fn(&SocketAddr) -> bool,
+) -> Option<SocketAddr> {
+    match found {
+        [] | [_] => found.first().copied(),
+        [first, ..] => found.iter().find(|address| lets_in(address)).or(Some(first)).copied(),
     }
 }
 
@@ -119,5 +137,16 @@ mod tests {
         for wrong in ["127.0.0.1:8200", "ftp://a", "http://127.0.0.1:port"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn of_several_addresses_one_is_taken_that_lets_in() {
+        let all: [SocketAddr; 2] =
+            ["[::1]:8200".parse().unwrap(), "127.0.0.1:8200".parse().unwrap()];
+        assert_eq!(choose_address(&all, SocketAddr::is_ipv4), Some(all[1]));
+        assert_eq!(choose_address(&all, |_| true), Some(all[0]));
+        assert_eq!(choose_address(&all, |_| false), Some(all[0]));
+        assert_eq!(choose_address(&all[1..], |_| panic!("there is no choice")), Some(all[1]));
+        assert_eq!(choose_address(&[], |_| true), None);
     }
 }
