@@ -2,13 +2,14 @@
 
 use std::io::IsTerminal;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use secrecy::SecretString;
 
+use super::figures::LoadFigures;
 use super::herd::{self, ClientLogin, HerdPlan};
 use super::keys::Draw;
 use super::plan::{LoadPace, LoadPlan};
@@ -35,6 +36,8 @@ const THREADS_MAX: u32 = 64;
 const DEPTH_MAX: u32 = 1_024;
 /// Largest value of a secret, in bytes.
 const VALUE_BYTES_MAX: u32 = 512 << 10;
+/// Fewest and most requests a second.
+const RATES: std::ops::RangeInclusive<f64> = 0.001..=10_000_000.0;
 const KEYS_MAX: u64 = 100_000_000;
 /// Files a run has open beside its connections.
 const FILES_BESIDE: u64 = 64;
@@ -305,19 +308,17 @@ impl ServerArgs {
         };
         let progress = LoadBar::new(self.watched(), "writing", LoadBar::length(&plan));
         let figures = run::run(&plan, target, templates, None, &progress)?;
-        match figures.errors.iter().next() {
-            None => Ok(()),
-            Some((why, count)) => {
-                Err(Error::usage(format!("preparing: {count} keys not written: {why}")))
-            }
-        }
+        refuse_unwritten(&figures, self.keys)
     }
 
     fn draw_svg(&self, text: &str) -> Result<(), Error> {
-        let Some(path) = &self.svg else { return Ok(()) };
-        files::write_private(path, text.as_bytes())
-            .map_err(|error| Error::usage(format!("-svg {}: {error}", path.display())))
+        self.svg.as_deref().map_or(Ok(()), |path| write_picture(path, text))
     }
+}
+
+fn write_picture(path: &Path, text: &str) -> Result<(), Error> {
+    files::write_private(path, text.as_bytes())
+        .map_err(|error| Error::usage(format!("-svg {}: {error}", path.display())))
 }
 
 impl LoadArgs {
@@ -328,11 +329,7 @@ impl LoadArgs {
         if self.reconnect && self.pipeline > 1 {
             return Err(Error::usage("-reconnect and -pipeline exclude each other"));
         }
-        let pace = match self.rate {
-            None => LoadPace::Closed,
-            Some(per_second) if per_second > 0.0 => LoadPace::Open { per_second },
-            Some(_) => return Err(Error::usage("-rate must be above zero")),
-        };
+        let pace = pace(self.rate)?;
         Ok(LoadPlan {
             pace,
             reconnects: self.reconnect,
@@ -347,6 +344,29 @@ impl LoadArgs {
             seed: self.seed,
         })
     }
+}
+
+fn pace(rate: Option<f64>) -> Result<LoadPace, Error> {
+    match rate {
+        None => Ok(LoadPace::Closed),
+        Some(per_second) if RATES.contains(&per_second) => Ok(LoadPace::Open { per_second }),
+        Some(_) => Err(Error::usage("-rate must be 0.001 to 10,000,000")),
+    }
+}
+
+/// The load that follows asks for every key: one that was not written would be an error of the server.
+fn refuse_unwritten(figures: &LoadFigures, keys: u64) -> Result<(), Error> {
+    if let Some((why, count)) = figures.errors.iter().next() {
+        return Err(Error::usage(format!("preparing: {count} keys not written: {why}")));
+    }
+    let written = figures.good_total();
+    if written == keys {
+        return Ok(());
+    }
+    let minutes = run::EACH_ONCE_MAX.as_secs() / 60;
+    Err(Error::usage(format!(
+        "preparing: {written} of {keys} keys were written in {minutes} minutes: give fewer -keys"
+    )))
 }
 
 fn load(
@@ -473,6 +493,8 @@ fn raise_open_files(connections: u32) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::plan::LoadKind;
+    use crate::load::protocol::ReplyVerdict;
 
     #[test]
     fn patterns_name_a_key_and_nothing_that_breaks_a_request() {
@@ -480,5 +502,27 @@ mod tests {
         for wrong in ["/v1/secret/data/k", "/a b{}", "/{}\r\nX: y"] {
             assert!(check_pattern(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_rate_is_one_that_can_be_asked_for() {
+        assert!(matches!(pace(None), Ok(LoadPace::Closed)));
+        for rate in [0.001, 20_000.0, 10_000_000.0] {
+            assert!(pace(Some(rate)).is_ok_and(|pace| pace == LoadPace::Open { per_second: rate }));
+        }
+        for rate in [0.0, -1.0, 1e-300, 1e15, f64::INFINITY, f64::NAN] {
+            assert!(pace(Some(rate)).is_err(), "{rate}");
+        }
+    }
+
+    #[test]
+    fn keys_that_were_not_written_in_time_are_told() {
+        let mut figures = LoadFigures::new();
+        (0..3).for_each(|_| figures.answered(LoadKind::Write, 1, ReplyVerdict::Good));
+        assert!(refuse_unwritten(&figures, 3).is_ok());
+        let told = refuse_unwritten(&figures, 4).unwrap_err().to_string();
+        assert!(told.contains("3 of 4 keys"), "{told}");
+        figures.answered(LoadKind::Write, 1, ReplyVerdict::Status(503));
+        assert!(refuse_unwritten(&figures, 4).is_err());
     }
 }

@@ -17,6 +17,9 @@ const LATENCY_MAX_NS: u64 = 600_000_000_000;
 pub(super) struct LoadFigures {
     pub(super) reads: Histogram<u64>,
     pub(super) writes: Histogram<u64>,
+    /// How many of each were answered, as hoped for or not.
+    answered_reads: u64,
+    answered_writes: u64,
     /// What was not as hoped for, by name.
     pub(super) errors: BTreeMap<String, u64>,
     /// How long the load lasted that was counted.
@@ -32,6 +35,8 @@ impl LoadFigures {
         Self {
             reads: histogram(),
             writes: histogram(),
+            answered_reads: 0,
+            answered_writes: 0,
             errors: BTreeMap::new(),
             elapsed: Duration::ZERO,
             usage: None,
@@ -41,6 +46,10 @@ impl LoadFigures {
     /// Counts one that was answered.
     pub(super) fn answered(&mut self, kind: LoadKind, took_ns: u64, verdict: ReplyVerdict) {
         self.latencies(kind).saturating_record(took_ns.max(1));
+        match kind {
+            LoadKind::Read => self.answered_reads += 1,
+            LoadKind::Write => self.answered_writes += 1,
+        }
         match verdict {
             ReplyVerdict::Good => {}
             ReplyVerdict::Status(status) => self.failed(&format!("status {status}"), 1),
@@ -53,6 +62,12 @@ impl LoadFigures {
     pub(super) fn unanswered(&mut self, kind: LoadKind, age_ns: u64, why: &str) {
         self.latencies(kind).saturating_record(age_ns.max(1));
         self.failed(why, 1);
+    }
+
+    /// Counts reads that were due and never sent, all with this age.
+    pub(super) fn unsent(&mut self, count: u64, age_ns: u64) {
+        self.reads.saturating_record_n(age_ns.max(1), count);
+        self.failed("not sent in time", count);
     }
 
     pub(super) fn failed(&mut self, why: &str, count: u64) {
@@ -75,6 +90,8 @@ impl LoadFigures {
         for (why, count) in &other.errors {
             self.failed(why, *count);
         }
+        self.answered_reads += other.answered_reads;
+        self.answered_writes += other.answered_writes;
         self.elapsed = self.elapsed.max(other.elapsed);
     }
 
@@ -87,7 +104,17 @@ impl LoadFigures {
         (self.reads.len() + self.writes.len()).saturating_sub(self.errors_total())
     }
 
+    /// How many of a kind were answered.
+    pub(super) const fn answered_of(&self, kind: LoadKind) -> u64 {
+        match kind {
+            LoadKind::Read => self.answered_reads,
+            LoadKind::Write => self.answered_writes,
+        }
+    }
+
     pub(super) fn per_second(&self, count: u64) -> f64 {
-        count as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+        let seconds = self.elapsed.as_secs_f64();
+        // Where nothing was answered, there may be no time either.
+        if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
     }
 }

@@ -1,12 +1,11 @@
 //! The figures of a run as text for people and as JSON for scripts.
 
-use std::time::Duration;
-
 use hdrhistogram::Histogram;
 use kallisto_core::json::Json;
 
 use super::figures::LoadFigures;
 use super::herd::HerdFigures;
+use super::plan::LoadKind;
 use super::plot;
 use super::process::ProcessUsage;
 
@@ -21,8 +20,8 @@ pub(super) fn table(title: &str, figures: &LoadFigures) -> String {
         text.push_str(&format!("{name:>11}"));
     }
     text.push('\n');
-    for (name, latencies) in both(figures) {
-        text.push_str(&row(name, figures.per_second(latencies.len()), latencies));
+    for (kind, name, latencies) in both(figures) {
+        text.push_str(&row(name, figures.per_second(figures.answered_of(kind)), latencies));
     }
     text.push_str(&footer(figures));
     text
@@ -51,10 +50,11 @@ pub(super) fn herd_table(title: &str, herd: &HerdFigures) -> String {
     text
 }
 
-/// The histograms that hold something, by name.
-fn both(figures: &LoadFigures) -> impl Iterator<Item = (&'static str, &Histogram<u64>)> {
-    let all = [("reads", &figures.reads), ("writes", &figures.writes)];
-    all.into_iter().filter(|(_, latencies)| !latencies.is_empty())
+/// The histograms that hold something, with their kinds and names.
+fn both(figures: &LoadFigures) -> impl Iterator<Item = (LoadKind, &'static str, &Histogram<u64>)> {
+    let all =
+        [(LoadKind::Read, "reads", &figures.reads), (LoadKind::Write, "writes", &figures.writes)];
+    all.into_iter().filter(|(_, _, latencies)| !latencies.is_empty())
 }
 
 fn row(name: &str, count: f64, latencies: &Histogram<u64>) -> String {
@@ -81,7 +81,7 @@ fn footer(figures: &LoadFigures) -> String {
             processor_us(figures, usage)
         ));
     }
-    for (name, latencies) in both(figures) {
+    for (_, name, latencies) in both(figures) {
         text.push_str(&format!("\n{name}\n{}", plot::bars(latencies)));
     }
     text
@@ -96,8 +96,8 @@ fn processor_us(figures: &LoadFigures, usage: &ProcessUsage) -> f64 {
 pub(super) fn json(title: &str, figures: &LoadFigures) -> String {
     let mut object = common(title, figures);
     object.push(("per_second".to_owned(), number(figures.per_second(figures.good_total()))));
-    for (name, latencies) in both(figures) {
-        object.push((name.to_owned(), latencies_json(latencies, figures.elapsed)));
+    for (kind, name, latencies) in both(figures) {
+        object.push((name.to_owned(), latencies_json(figures, kind, latencies)));
     }
     line(object)
 }
@@ -109,9 +109,11 @@ pub(super) fn herd_json(title: &str, herd: &HerdFigures) -> String {
     let all_served_ms = herd.all_served.as_secs_f64() * 1e3;
     object.push(("all_served_ms".to_owned(), number(all_served_ms)));
     let figures = &herd.figures;
-    for (name, latencies) in [("logins", &figures.writes), ("reads", &figures.reads)] {
+    for (kind, name, latencies) in
+        [(LoadKind::Write, "logins", &figures.writes), (LoadKind::Read, "reads", &figures.reads)]
+    {
         if !latencies.is_empty() {
-            object.push((name.to_owned(), latencies_json(latencies, figures.elapsed)));
+            object.push((name.to_owned(), latencies_json(figures, kind, latencies)));
         }
     }
     line(object)
@@ -138,9 +140,9 @@ fn common(title: &str, figures: &LoadFigures) -> Vec<(String, Json)> {
     object
 }
 
-fn latencies_json(latencies: &Histogram<u64>, elapsed: Duration) -> Json {
+fn latencies_json(figures: &LoadFigures, kind: LoadKind, latencies: &Histogram<u64>) -> Json {
     let micros = |nanos: u64| number(nanos as f64 / 1e3);
-    let per_second = latencies.len() as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let per_second = figures.per_second(figures.answered_of(kind));
     let named = PERCENTILES.map(|(name, percentile)| {
         let name = format!("{}_us", name.replace('.', "_"));
         (name, micros(latencies.value_at_percentile(percentile)))
@@ -177,8 +179,9 @@ pub(super) fn spoken(nanos: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::load::plan::LoadKind;
     use crate::load::protocol::ReplyVerdict;
 
     #[test]
@@ -198,5 +201,30 @@ mod tests {
         assert_eq!(object["good"], 100_u64.into());
         assert_eq!(object["errors_total"], 1_u64.into());
         assert_eq!(object["reads"].as_object().unwrap()["per_second"], number(50.0));
+    }
+
+    fn object(text: &str) -> kallisto_core::json::Map {
+        match kallisto_core::json::parse(text.as_bytes()) {
+            Ok(Json::Object(object)) => object,
+            _ => panic!("not an object: {text}"),
+        }
+    }
+
+    #[test]
+    fn what_was_never_answered_makes_no_rate() {
+        let mut figures = LoadFigures::new();
+        figures.unanswered(LoadKind::Read, 12_000_000_000, "unanswered at the end");
+        let rate = |figures: &LoadFigures| {
+            object(&json("t", figures))["reads"].as_object().unwrap()["per_second"].clone()
+        };
+        assert_eq!(rate(&figures), number(0.0), "there was no reply, so no time to its last one");
+        let first = table("t", &figures);
+        assert!(first.lines().all(|line| line.len() < 100), "{first}");
+        figures.answered(LoadKind::Read, 1_000, ReplyVerdict::Good);
+        figures.unsent(998, 1_000_000);
+        figures.elapsed = Duration::from_secs(2);
+        assert_eq!(rate(&figures), number(0.5));
+        assert_eq!(object(&json("t", &figures))["errors_total"], 999_u64.into());
+        assert_eq!(figures.reads.len(), 1_000, "each counts among the latencies");
     }
 }

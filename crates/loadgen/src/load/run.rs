@@ -23,13 +23,15 @@ use kallisto_command::error::Error;
 /// Time for what is on its way to be answered when the load is over.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// Time for the keys of a run to be written.
-const EACH_ONCE_MAX: Duration = Duration::from_secs(900);
+pub(super) const EACH_ONCE_MAX: Duration = Duration::from_secs(900);
 /// Connections of one thread that may be lost before it gives up.
 const LOST_MAX: u32 = 1_000;
 /// Longest wait for a socket; ends are looked for between two.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// How close to its due time a request is waited for by looking at the clock: sleeping is not exact.
 const SPIN_NS: u64 = 80_000;
+/// Different ages of requests that were never sent: of more than these, neighbours count with the age of the oldest.
+const UNSENT_AGES_MAX: u64 = 1_000_000;
 /// Interval at which the server's memory is looked at and the progress bar moves.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -386,15 +388,90 @@ impl<'a> LoadWorker<'a> {
                 self.figures.unanswered(sent.kind, age_ns, "unanswered at the end");
             }
         }
-        if self.interval_ns > 0.0 {
-            while (self.due_ns as u64) < self.ends_ns {
-                let age_ns = self.ends_ns - self.due_ns as u64;
-                self.figures.unanswered(LoadKind::Read, age_ns, "not sent in time");
-                self.due_ns += self.interval_ns;
-            }
-        }
-        let elapsed_ns = self.last_reply_ns.saturating_sub(self.measured_from_ns);
+        self.count_unsent();
+        let until_ns = match self.shared.plan.pace {
+            LoadPace::EachOnce => self.last_reply_ns,
+            // A server that falls silent is not asked for less time.
+            LoadPace::Open { .. } | LoadPace::Closed => self.last_reply_ns.max(self.ends_ns),
+        };
+        let elapsed_ns = until_ns.saturating_sub(self.measured_from_ns);
         self.figures.elapsed = Duration::from_nanos(elapsed_ns);
         self.figures
+    }
+
+    fn count_unsent(&mut self) {
+        let left_ns = self.ends_ns as f64 - self.due_ns;
+        if self.interval_ns <= 0.0 || left_ns <= 0.0 {
+            return;
+        }
+        let unsent = (left_ns / self.interval_ns).ceil() as u64;
+        let together = unsent.div_ceil(UNSENT_AGES_MAX);
+        let mut counted = 0;
+        while counted < unsent {
+            let count = together.min(unsent - counted);
+            let age_ns = left_ns - self.interval_ns * counted as f64;
+            self.figures.unsent(count, age_ns as u64);
+            counted += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::super::keys::Draw;
+    use super::super::protocol::TemplateParts;
+    use super::super::target::{LoadProtocol, Sessions};
+    use super::*;
+
+    /// What a thread brings back that could send nothing.
+    fn silent(pace: LoadPace, seconds: u64) -> LoadFigures {
+        let plan = LoadPlan {
+            pace,
+            reconnects: false,
+            threads: 1,
+            connections: NonZeroU32::MIN,
+            depth: 1,
+            keys: 1,
+            draw: Draw::Uniform,
+            write_percent: 0,
+            warm_up: Duration::from_secs(1),
+            duration: Duration::from_secs(seconds),
+            seed: 0,
+        };
+        let target = LoadTarget::parse("http://127.0.0.1:1", None, Sessions::Fresh).unwrap();
+        let parts = TemplateParts {
+            protocol: LoadProtocol::Http,
+            authority: "h",
+            pattern: "/{}",
+            token: None,
+            value_bytes: 1,
+        };
+        let shared = RunShared {
+            plan: &plan,
+            target: &target,
+            templates: &RequestTemplates::new(&parts),
+            watch: RunClock::start(),
+            next_key: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+        };
+        LoadWorker::new(&shared, 0).unwrap().finish()
+    }
+
+    #[test]
+    fn what_was_never_sent_is_counted_in_little_time_whatever_the_rate() {
+        let few = silent(LoadPace::Open { per_second: 10.0 }, 9);
+        assert_eq!(few.errors["not sent in time"], 100);
+        assert_eq!(few.reads.len(), 100);
+        assert!(few.reads.min() < 101_000_000 && few.reads.max() > 9_999_000_000);
+        let many = silent(LoadPace::Open { per_second: 10_000_000.0 }, 3_600);
+        assert_eq!(many.errors["not sent in time"], 36_010_000_000);
+        assert!(silent(LoadPace::Closed, 9).errors.is_empty());
+    }
+
+    #[test]
+    fn a_load_lasts_as_long_as_was_asked_for_though_nothing_is_answered() {
+        assert_eq!(silent(LoadPace::Closed, 9).elapsed, Duration::from_secs(9));
     }
 }
