@@ -1,6 +1,6 @@
 //! The arguments of the loads, checked and made into plans.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -317,8 +317,8 @@ impl ServerArgs {
 }
 
 fn write_picture(path: &Path, text: &str) -> Result<(), Error> {
-    files::write_private(path, text.as_bytes())
-        .map_err(|error| Error::usage(format!("-svg {}: {error}", path.display())))
+    files::fill_private(path, |file| file.write_all(text.as_bytes()))
+        .map_err(|error: std::io::Error| Error::usage(format!("-svg {}: {error}", path.display())))
 }
 
 impl LoadArgs {
@@ -524,5 +524,19 @@ mod tests {
         assert!(told.contains("3 of 4 keys"), "{told}");
         figures.answered(LoadKind::Write, 1, ReplyVerdict::Status(503));
         assert!(refuse_unwritten(&figures, 4).is_err());
+    }
+
+    #[test]
+    fn a_picture_takes_the_place_of_no_device() {
+        let directory =
+            std::env::temp_dir().join(format!("kallisto-picture-{}", std::process::id()));
+        files::create_private_directory(&directory).unwrap();
+        let (device, picture) = (directory.join("device"), directory.join("picture.svg"));
+        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        write_picture(&device, "<svg/>").unwrap();
+        assert_eq!(std::fs::read_link(&device).unwrap(), Path::new("/dev/null"));
+        (0..2).for_each(|_| write_picture(&picture, "<svg/>").unwrap());
+        assert_eq!(files::read(&picture).unwrap(), b"<svg/>");
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }
