@@ -4,7 +4,7 @@
 //! owner can ever read it: the mode is set when the file is made, not afterwards.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Most bytes taken from a file or from standard input: what a server takes as one request.
@@ -84,8 +84,7 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    // The rename makes the change whole: a reader finds the old token or the new one.
-    let done = written.and_then(|()| std::fs::rename(&fresh, path));
+    let done = written.and_then(|()| put_in_place(&fresh, path));
     if done.is_err() {
         // The error that matters is the one above.
         let _ = std::fs::remove_file(&fresh);
@@ -114,7 +113,7 @@ pub fn fill_private<T, E: From<io::Error>>(
     let mut file = create_private(&fresh)?;
     let done = write(&mut file).and_then(|value| {
         file.sync_all()?;
-        std::fs::rename(&fresh, path)?;
+        put_in_place(&fresh, path)?;
         Ok(value)
     });
     if done.is_err() {
@@ -122,6 +121,28 @@ pub fn fill_private<T, E: From<io::Error>>(
         let _ = std::fs::remove_file(&fresh);
     }
     done
+}
+
+/// Gives a file that is complete and synced the name of another, durably. The rename makes the change whole: a reader finds the old file or
+/// the new one.
+fn put_in_place(fresh: &Path, path: &Path) -> io::Result<()> {
+    std::fs::rename(fresh, path)?;
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    match synced {
+        // Some directories may be written to and not read, and some file systems do not sync any: the file is there.
+        Err(error) if is_unsyncable(&error) => Ok(()),
+        synced => synced,
+    }
+}
+
+fn is_unsyncable(error: &io::Error) -> bool {
+    use ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    matches!(error.kind(), PermissionDenied | InvalidInput | Unsupported)
 }
 
 /// Whether a file can take the place of what is at `path`: a file, or nothing. Names of streams of this process, such as `/dev/stdout`, are no place for one,
