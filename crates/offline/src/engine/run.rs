@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use kallisto_lsm::disk::RealDisk;
-use kallisto_lsm::{Engine, LogKeeping, Options, SyncMode};
+use kallisto_lsm::{Engine, Error as StoreError, LogKeeping, Options, SyncMode};
 
 use super::failure::EngineFailure;
 use super::files::{self, CommandInput};
@@ -103,7 +103,7 @@ impl RunArgs {
         let finished = session.finish();
         let tally = session.tally();
         drop(session);
-        let closed = engine.close().map_err(EngineFailure::from);
+        let closed = unless_full(engine.close());
         bar.finish_and_clear();
 
         let result = driven.and(finished).and(closed);
@@ -129,6 +129,15 @@ impl RunArgs {
             Ok(style) => bar.with_style(style),
             Err(_) => bar,
         }
+    }
+}
+
+/// What closing a store said whose log was just synced: what could not be written from memory to files for want of room is in the log,
+/// from which the next open reads it.
+fn unless_full(closed: Result<(), StoreError>) -> Result<(), EngineFailure> {
+    match closed {
+        Err(StoreError::Full(_)) => Ok(()),
+        closed => closed.map_err(EngineFailure::from),
     }
 }
 
@@ -206,5 +215,11 @@ mod tests {
         for text in ["0", "-1", "", "always", "1.5"] {
             assert!(sync_policy(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_at_the_end_takes_nothing_back() {
+        assert!(unless_full(Err(StoreError::Full("write".to_owned()))).is_ok());
+        assert!(unless_full(Err(StoreError::Poisoned("sync".to_owned()))).is_err());
     }
 }

@@ -20,7 +20,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use kallisto_securedb::{DbOptions, SecureDb, WriteDurability};
+use kallisto_securedb::{DbOptions, Error as StoreError, SecureDb, WriteDurability};
 
 use self::failure::ExecFailure;
 use self::loglevel::ExecLogLevel;
@@ -119,7 +119,7 @@ impl ExecArgs {
         // Whatever ended the run, what was acknowledged is kept.
         let saved = session.finish();
         drop(session);
-        driven.and(saved).and(db.close().map_err(ExecFailure::from))
+        driven.and(saved).and(unless_full(db.close()))
     }
 
     /// Whether commands come from standard input, so that a key cannot be asked for there.
@@ -128,6 +128,15 @@ impl ExecArgs {
             Some(file) => file.as_os_str() == script::STANDARD,
             None => !std::io::stdin().is_terminal(),
         }
+    }
+}
+
+/// What closing a store said whose log was just synced: what could not be written from memory to files for want of room is in the log,
+/// from which the next open reads it.
+fn unless_full(closed: Result<(), StoreError>) -> Result<(), ExecFailure> {
+    match closed {
+        Err(StoreError::Store(kallisto_lsm::Error::Full(_))) => Ok(()),
+        closed => closed.map_err(ExecFailure::from),
     }
 }
 
@@ -142,5 +151,13 @@ mod tests {
         let said = said.get_help().unwrap().to_string();
         let promised = format!("Every {},000 writes, every {batch_interval:?}", batch_ops / 1000);
         assert_eq!(said.replace("100 ms", "100ms"), format!("{promised}, and on SAVE"));
+    }
+
+    #[test]
+    fn a_disk_that_is_full_at_the_end_takes_nothing_back() {
+        let full = kallisto_lsm::Error::Full("write".to_owned());
+        assert!(unless_full(Err(full.into())).is_ok());
+        let failed = kallisto_lsm::Error::Poisoned("sync".to_owned());
+        assert!(unless_full(Err(failed.into())).is_err());
     }
 }
