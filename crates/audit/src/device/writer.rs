@@ -297,6 +297,8 @@ pub(super) fn watch(name: &str, shared: &DeviceShared, deadline: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::queue::QueueState;
+    use crate::mask::SALT_BYTES;
 
     #[test]
     fn what_was_written_has_to_be_signed_a_while_after_the_first_of_it() {
@@ -307,5 +309,56 @@ mod tests {
         assert!(unsigned.is_due(due) && !unsigned.is_due(due - Duration::from_nanos(1)));
         assert_eq!(Unsigned::default().due(), None);
         assert!(!Unsigned::default().is_due(due));
+    }
+
+    /// A destination that is not called.
+    struct Uncalled;
+
+    impl Sink for Uncalled {
+        fn open(&mut self) -> std::io::Result<Option<ChainHead>> {
+            Ok(None)
+        }
+
+        fn write(&mut self, _: &LineGroup<'_>) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn writer() -> WriterThread {
+        WriterThread {
+            name: "d/".to_owned(),
+            shared: Arc::new(DeviceShared::new(QueueState::new(true))),
+            sink: Box::new(Uncalled),
+            chain: None,
+            signer: CheckpointSigner::new(&[1; SALT_BYTES], "n", "d/").unwrap(),
+            prefix: String::new(),
+            unsigned: Unsigned::default(),
+            origin: Origin::New,
+            anchor: None,
+            buffer: Vec::new(),
+            retry: RETRY_MIN,
+            is_failing: false,
+        }
+    }
+
+    #[test]
+    fn the_pause_before_a_failed_device_is_tried_again_doubles_up_to_its_limit() {
+        let mut writer = writer();
+        let mut expected = RETRY_MIN;
+        for _ in 0..12 {
+            assert_eq!(writer.retry, expected);
+            let before = clock::monotonic();
+            writer.settle(Err(std::io::ErrorKind::StorageFull.into()));
+            let after = clock::monotonic();
+            let QueueMode::Failed { retry_at, .. } = writer.shared.lock().mode else {
+                panic!("it failed");
+            };
+            assert!((before + expected..=after + expected).contains(&retry_at));
+            expected = (expected + expected).min(RETRY_MAX);
+        }
+        assert_eq!(expected, RETRY_MAX);
+        writer.recovered();
+        assert_eq!(writer.retry, RETRY_MIN);
+        assert!(!writer.is_failing);
     }
 }

@@ -96,7 +96,7 @@ impl Sink for FileSink {
         // The old file's lock has to go first: it may be the same file.
         self.file = None;
         let mut file = self.open_file()?;
-        let head = recover(&mut file)?;
+        let head = recover(&mut file, TAIL_BYTES_MAX)?;
         if let Some(mode) = self.mode
             && file.metadata()?.mode() & 0o777 != mode
         {
@@ -108,7 +108,7 @@ impl Sink for FileSink {
 
     fn seek(&mut self, seq: u64) -> io::Result<Sought> {
         let file = self.file.as_mut().ok_or(ErrorKind::NotConnected)?;
-        seek_back(file, seq)
+        seek_back(file, seq, TAIL_BYTES_MAX)
     }
 
     fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
@@ -137,16 +137,16 @@ impl Sink for FileSink {
     }
 }
 
-/// The last record of a file. A torn line at the end, which nobody was answered for, is cut off.
-fn recover(file: &mut File) -> io::Result<Option<ChainHead>> {
+/// The last record of a file, which is looked for in that many bytes at its end. A torn line there, which nobody was answered for, is cut off.
+fn recover(file: &mut File, tail_bytes_max: u64) -> io::Result<Option<ChainHead>> {
     let len = file.metadata()?.len();
     let mut window = TAIL_BYTES;
     loop {
         let start = len.saturating_sub(window);
         let tail = read_from(file, start, len)?;
         let Some(end) = tail.iter().rposition(|&byte| byte == b'\n') else {
-            if start > 0 && window < TAIL_BYTES_MAX {
-                window = (window * 8).min(TAIL_BYTES_MAX);
+            if start > 0 && window < tail_bytes_max {
+                window = (window * 8).min(tail_bytes_max);
                 continue;
             }
             if start > 0 || !tail.is_empty() {
@@ -156,8 +156,8 @@ fn recover(file: &mut File) -> io::Result<Option<ChainHead>> {
         };
         let line = &tail[..end];
         let begin = line.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        if begin == 0 && start > 0 && window < TAIL_BYTES_MAX {
-            window = (window * 8).min(TAIL_BYTES_MAX);
+        if begin == 0 && start > 0 && window < tail_bytes_max {
+            window = (window * 8).min(tail_bytes_max);
             continue;
         }
         let links = chain::read(&line[begin..]).filter(|links| links.sound).ok_or_else(not_ours)?;
@@ -170,8 +170,8 @@ fn recover(file: &mut File) -> io::Result<Option<ChainHead>> {
     }
 }
 
-/// Looks for a record from the end of a file backwards, as far as numbers go down to it.
-fn seek_back(file: &mut File, seq: u64) -> io::Result<Sought> {
+/// Looks for a record from the end of a file backwards, as far as numbers go down to it and no line is longer than `line_bytes_max`.
+fn seek_back(file: &mut File, seq: u64, line_bytes_max: u64) -> io::Result<Sought> {
     let mut end = file.metadata()?.len();
     let (mut window, mut newest) = (TAIL_BYTES, None);
     while end > 0 {
@@ -200,10 +200,10 @@ fn seek_back(file: &mut File, seq: u64) -> io::Result<Sought> {
         }
         if whole < bytes.len() {
             (end, window) = (start + whole as u64, TAIL_BYTES);
-        } else if window >= TAIL_BYTES_MAX {
+        } else if window >= line_bytes_max {
             break;
         } else {
-            window = (window * 8).min(TAIL_BYTES_MAX);
+            window = (window * 8).min(line_bytes_max);
         }
     }
     Ok(Sought::Absent)
@@ -321,6 +321,68 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         sink.open().unwrap();
         assert_eq!(sink.seek(5).unwrap(), Sought::Absent);
+    }
+
+    /// What stands for the longest record where a file has to be longer than that.
+    const TAIL_MAX: u64 = 1 << 20;
+
+    #[expect(clippy::disallowed_methods, reason = "the test opens the file as a device does")]
+    fn opened(path: &Path) -> File {
+        OpenOptions::new().read(true).append(true).open(path).unwrap()
+    }
+
+    #[test]
+    fn no_more_of_a_file_is_looked_through_than_the_longest_record_may_have() {
+        let scratch = Scratch::new("tail");
+        let path = scratch.0.join("a.log");
+        for end in ["", "\n"] {
+            put(&path, &[&vec![b'x'; 3 << 20], end.as_bytes()].concat());
+            let error = recover(&mut opened(&path), TAIL_MAX).unwrap_err();
+            assert!(error.to_string().contains("move it away"), "{error}");
+        }
+        let (mut bytes, _, first) = lines(ChainHead::default(), 1);
+        let start = bytes.len();
+        bytes.resize(start + (2 << 20), b'x');
+        let last = first.link(start, &mut bytes);
+        put(&path, &bytes);
+        let mut file = opened(&path);
+        assert_eq!(seek_back(&mut file, first.seq, TAIL_MAX).unwrap(), Sought::Absent);
+        let found = seek_back(&mut file, first.seq, 4 * TAIL_MAX).unwrap();
+        assert_eq!(found, Sought::Found { head: first, newest_secs: 0 });
+        assert_eq!(recover(&mut file, 4 * TAIL_MAX).unwrap(), Some(last));
+    }
+
+    #[test]
+    fn a_record_is_found_behind_more_bytes_than_the_longest_has() {
+        let scratch = Scratch::new("seek-far");
+        let path = scratch.0.join("a.log");
+        let (mut bytes, mut head, mut heads) = (Vec::new(), ChainHead::default(), vec![]);
+        for _ in 0..12 {
+            let start = bytes.len();
+            bytes.resize(start + 200_000, b'x');
+            head = head.link(start, &mut bytes);
+            heads.push(head);
+        }
+        assert!(bytes.len() as u64 > 2 * TAIL_MAX);
+        put(&path, &bytes);
+        let mut file = opened(&path);
+        for head in heads {
+            let found = seek_back(&mut file, head.seq, TAIL_MAX).unwrap();
+            assert_eq!(found, Sought::Found { head, newest_secs: 0 });
+        }
+    }
+
+    #[test]
+    fn a_record_is_not_looked_for_in_a_chain_before_the_last_one() {
+        let scratch = Scratch::new("two-chains");
+        let path = scratch.0.join("a.log");
+        let ((first, ..), (second, _, last)) =
+            (lines(ChainHead::default(), 7), lines(ChainHead::default(), 3));
+        put(&path, &[first, second].concat());
+        let mut sink = FileSink::new(path, None);
+        assert_eq!(sink.open().unwrap(), Some(last));
+        assert_eq!(sink.seek(5).unwrap(), Sought::Absent);
+        assert!(matches!(sink.seek(2).unwrap(), Sought::Found { .. }));
     }
 
     #[test]

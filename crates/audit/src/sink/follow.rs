@@ -311,6 +311,55 @@ mod tests {
     }
 
     #[test]
+    fn a_moved_file_is_let_go_of_when_the_other_has_grown_by_however_much() {
+        let folder = folder("grown");
+        let (path, aside) = (folder.join("audit.log"), folder.join("audit.log.1"));
+        append(&path, "one\n");
+        let mut lines = LinesAhead::from_start(&path).unwrap();
+        assert_eq!(all(&mut lines), "one\n");
+        fs::rename(&path, &aside).unwrap();
+        append(&path, "two\n");
+        assert_eq!(all(&mut lines), "two\n");
+        assert!(lines.moved.is_some(), "its device may write it still");
+        let much = format!("{}\n", "x".repeat(99)).repeat(2 * BLOCK_BYTES / 100);
+        append(&path, &much);
+        assert_eq!(all(&mut lines), much);
+        assert!(lines.moved.is_none());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_in_the_place_of_a_moved_file_is_an_error() {
+        let folder = folder("replaced");
+        let path = folder.join("audit.log");
+        append(&path, "one\n");
+        let mut lines = LinesAhead::from_start(&path).unwrap();
+        assert_eq!(all(&mut lines), "one\n");
+        fs::rename(&path, folder.join("audit.log.1")).unwrap();
+        assert_eq!(lines.next_lines().unwrap(), None, "nothing is there yet");
+        fs::create_dir(&path).unwrap();
+        assert_eq!(lines.next_lines().unwrap_err().kind(), ErrorKind::InvalidInput);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_line_longer_than_any_record_is_an_error() {
+        let folder = folder("endless");
+        let path = folder.join("audit.log");
+        append(&path, "x");
+        // As many bytes as were read before; memory that nobody touches.
+        let after = |kept: usize| {
+            let mut lines = LinesAhead::from_start(&path).unwrap();
+            lines.current.rest = vec![0; kept];
+            lines.next_lines().map(|more| more.map(|more| more.len()))
+        };
+        assert_eq!(after(LINE_BYTES_MAX - 1).unwrap(), Some(0));
+        assert_eq!(after(LINE_BYTES_MAX).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(after(LINE_BYTES_MAX + 1).unwrap_err().kind(), ErrorKind::InvalidData);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn the_beginning_of_a_line_is_kept_and_counted_until_its_end_comes() {
         let folder = folder("kept");
         let path = folder.join("audit.log");

@@ -193,6 +193,16 @@ mod tests {
     }
 
     #[test]
+    fn a_line_longer_than_what_is_read_at_once_comes_back_whole() {
+        let long = vec![b'x'; 3 * BLOCK_BYTES as usize];
+        let bytes = [b"first\n", long.as_slice(), b"\n"].concat();
+        let mut found = lines(&bytes, None, u64::MAX).unwrap();
+        assert_eq!(found.previous().unwrap(), LineBack::Line(long, 6));
+        assert_eq!(found.previous().unwrap(), LineBack::Line(b"first".to_vec(), 0));
+        assert_eq!(found.previous().unwrap(), LineBack::Beginning);
+    }
+
+    #[test]
     fn each_line_is_told_with_the_place_where_it_begins() {
         let bytes = b"a\nbc\n\ndef\ncut";
         let all_before = |end: Option<u64>| {
@@ -213,7 +223,8 @@ mod tests {
         let whole = &bytes[..10];
         assert!(lines(whole, Some(10), u64::MAX).is_ok());
         for beyond in [11, 1000] {
-            assert!(lines(whole, Some(beyond), u64::MAX).is_err());
+            let error = lines(whole, Some(beyond), u64::MAX).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{beyond}");
         }
     }
 

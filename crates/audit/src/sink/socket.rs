@@ -193,6 +193,9 @@ mod tests {
         send(&mut sink, &["three\n"]).unwrap();
         let taken = receiver.recv(&mut buffer).unwrap();
         assert_eq!(&buffer[..taken], b"three");
+        send(&mut sink, &[&format!("{}\n", "x".repeat(DATAGRAM_BYTES_MAX))]).unwrap();
+        let mut largest = vec![0; 1 << 16];
+        assert_eq!(receiver.recv(&mut largest).unwrap(), DATAGRAM_BYTES_MAX);
     }
 
     #[test]
@@ -238,6 +241,26 @@ mod tests {
         let mut sink = SocketSink::new(SocketTransport::Tcp, address, DEADLINE);
         sink.open().unwrap();
         (listener, sink)
+    }
+
+    #[test]
+    fn a_receiver_that_takes_nothing_is_given_half_of_the_deadline_and_is_not_asked_again() {
+        let (listener, sink) = receiver();
+        let Some(SinkConnection::Tcp(connection)) = &sink.connection else {
+            panic!("it is connected");
+        };
+        assert_eq!(connection.write_timeout().unwrap(), Some(DEADLINE / 2));
+        let address = listener.local_addr().unwrap().to_string();
+        let (_first, _) = listener.accept().unwrap();
+        let brief = Duration::from_millis(40);
+        let mut sink = SocketSink::new(SocketTransport::Tcp, address, brief);
+        sink.open().unwrap();
+        let (_second, _) = listener.accept().unwrap();
+        // More than the kernel keeps for who does not read.
+        let error = send(&mut sink, &[&"x".repeat(64 << 20)]).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+        listener.set_nonblocking(true).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "no third");
     }
 
     #[test]
