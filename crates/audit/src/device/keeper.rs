@@ -70,6 +70,7 @@ fn is_over(state: &QueueState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::logged::errors_of;
 
     /// A keeper that ends before its writer would leave an anchor that is behind the chain.
     #[test]
@@ -99,6 +100,48 @@ mod tests {
         fn write(&self, _: &str, _: &[u8]) -> io::Result<()> {
             self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             Ok(())
+        }
+    }
+
+    /// Anchors on a disk that fails, of a device that ends before so many writes are over.
+    struct Failing {
+        writes: std::sync::atomic::AtomicUsize,
+        shared: Arc<DeviceShared>,
+    }
+
+    impl Anchors for Failing {
+        fn read(&self, _: &str) -> io::Result<Option<Vec<u8>>> {
+            Ok(None)
+        }
+
+        fn write(&self, _: &str, _: &[u8]) -> io::Result<()> {
+            if self.writes.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) <= 2 {
+                let mut state = self.shared.lock();
+                (state.closing, state.has_ended) = (true, true);
+            }
+            Err(io::ErrorKind::StorageFull.into())
+        }
+    }
+
+    #[test]
+    fn that_anchors_are_not_kept_is_told_once() {
+        for writes in [2, 4] {
+            let verdict = Some(crate::AnchorVerdict::New);
+            let shared =
+                Arc::new(DeviceShared::new(QueueState { verdict, ..QueueState::new(false) }));
+            let anchors = Arc::new(Failing { writes: writes.into(), shared: Arc::clone(&shared) });
+            let sealed = AnchorFile::new(&[1; crate::mask::SALT_BYTES], "n", "d/");
+            let anchor = Anchor { name: "d/".to_owned(), anchors, sealed };
+            std::thread::scope(|threads| {
+                // In place of the interval.
+                threads.spawn(|| {
+                    while !shared.lock().is_kept {
+                        shared.ended.notify_all();
+                        std::thread::yield_now();
+                    }
+                });
+                assert_eq!(errors_of(|| keep(&anchor, &shared)), 1, "{writes}");
+            });
         }
     }
 

@@ -371,4 +371,6 @@ impl Drop for Device {
 #[cfg(test)]
 mod chained;
 #[cfg(test)]
+mod logged;
+#[cfg(test)]
 mod tests;

@@ -297,6 +297,7 @@ pub(super) fn watch(name: &str, shared: &DeviceShared, deadline: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::logged::errors_of;
     use crate::device::queue::QueueState;
     use crate::mask::SALT_BYTES;
 
@@ -311,12 +312,12 @@ mod tests {
         assert!(!Unsigned::default().is_due(due));
     }
 
-    /// A destination that is not called.
-    struct Uncalled;
+    /// A destination that ends with this record.
+    struct EndsWith(Option<ChainHead>);
 
-    impl Sink for Uncalled {
+    impl Sink for EndsWith {
         fn open(&mut self) -> std::io::Result<Option<ChainHead>> {
-            Ok(None)
+            Ok(self.0)
         }
 
         fn write(&mut self, _: &LineGroup<'_>) -> std::io::Result<()> {
@@ -328,7 +329,7 @@ mod tests {
         WriterThread {
             name: "d/".to_owned(),
             shared: Arc::new(DeviceShared::new(QueueState::new(true))),
-            sink: Box::new(Uncalled),
+            sink: Box::new(EndsWith(None)),
             chain: None,
             signer: CheckpointSigner::new(&[1; SALT_BYTES], "n", "d/").unwrap(),
             prefix: String::new(),
@@ -360,5 +361,22 @@ mod tests {
         writer.recovered();
         assert_eq!(writer.retry, RETRY_MIN);
         assert!(!writer.is_failing);
+    }
+
+    #[test]
+    fn a_file_that_is_opened_again_and_ends_with_another_record_is_told_of() {
+        let (last, other) =
+            (ChainHead { seq: 2, hash: [1; 32] }, ChainHead { seq: 2, hash: [2; 32] });
+        for (chain, found, errors) in [
+            (None, None, 0),
+            (None, Some(other), 0),
+            (Some(last), None, 0),
+            (Some(last), Some(last), 0),
+            (Some(last), Some(other), 1),
+        ] {
+            let sink = Box::new(EndsWith(found));
+            let mut writer = WriterThread { chain, sink, ..writer() };
+            assert_eq!(errors_of(|| writer.open().unwrap()), errors, "{chain:?} {found:?}");
+        }
     }
 }
