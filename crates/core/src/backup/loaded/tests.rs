@@ -136,6 +136,7 @@ fn a_folder_comes_back_with_every_version_and_the_rest_stays() {
     let before = core.store.position();
     let told = text(folder(r#","dry_run":true"#));
     assert!(told.contains(r#""count":2,"dry_run":true"#), "{told}");
+    assert_eq!(told.matches(r#""outcome":"created""#).count(), 2, "{told}");
     assert!(
         matches!(folder(r#","count":3"#), Err(Error::Invalid(why)) if why.contains("2 secrets"))
     );
@@ -148,6 +149,44 @@ fn a_folder_comes_back_with_every_version_and_the_rest_stays() {
     assert_eq!(text(folder("")).matches("unchanged").count(), 2);
     assert_eq!(core.store.position().0, before.0 + 1);
     text(recover(&core, ROOT, "one/app", by_id(&id)));
+    assert_eq!(text(ask(&core, Some(ROOT), Read, "one/app", "")), r#"{"x":"then"}"#);
+}
+
+#[test]
+fn a_secret_is_recovered_to_another_place_and_one_without_versions_only_where_it_differs() {
+    let core = filled();
+    let id = load(&core, &backup_of(&core)).unwrap();
+    let there = |from: &str, to: &str| {
+        let body = format!(r#"{{"snapshot_id":"{id}","from":"{from}","path":"{to}"}}"#);
+        text(ask(&core, Some(ROOT), Update, "sys/kallisto/kv/recover", &body))
+    };
+    let told = there("secret/f/deep/b", "secret/elsewhere");
+    assert!(told.contains(r#""from":"secret/f/deep/b""#), "{told}");
+    let copy = text(ask(&core, Some(ROOT), Read, "secret/data/elsewhere", ""));
+    assert!(copy.starts_with(r#"{"data":{"b":true}"#), "{copy}");
+    let told = there("one/app", "one/other");
+    assert!(told.contains(r#""outcome":"created""#), "{told}");
+    assert_eq!(text(ask(&core, Some(ROOT), Read, "one/other", "")), r#"{"x":"then"}"#);
+    // The path itself where no other is named, in both spellings.
+    for from in ["", "one/app"] {
+        let before = core.store.position();
+        let told = there(from, "one/app");
+        assert!(told.contains(r#""outcome":"unchanged""#), "{told}");
+        assert_eq!(core.store.position(), before);
+    }
+    for (from, to, why) in [
+        ("one/app", "secret/app", "is of another kind"),
+        ("secret/f/", "secret/g", "'path' must end in / too"),
+        ("secret/f/a", "secret/g/", "'from' must end in / too"),
+    ] {
+        let body = format!(r#"{{"snapshot_id":"{id}","from":"{from}","path":"{to}"}}"#);
+        let refused = ask(&core, Some(ROOT), Update, "sys/kallisto/kv/recover", &body);
+        let Err(Error::Invalid(told)) = refused else { panic!("{from} {to}: {refused:?}") };
+        assert!(told.contains(why), "{told}");
+    }
+    put(&core, "one/app", r#"{"x":"now"}"#);
+    let told = there("", "one/app");
+    assert!(told.contains(r#""outcome":"replaced""#), "{told}");
     assert_eq!(text(ask(&core, Some(ROOT), Read, "one/app", "")), r#"{"x":"then"}"#);
 }
 

@@ -85,3 +85,15 @@ pub(crate) fn check_entry_size(text: &[u8]) -> Result<(), Error> {
 pub(crate) fn damaged(error: crate::records::kv::MalformedKv) -> Error {
     Error::internal(&error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_entry_is_taken_and_a_longer_one_refused() {
+        assert_eq!(check_entry_size(&vec![b'x'; ENTRY_BYTES_MAX]), Ok(()));
+        let refused = check_entry_size(&vec![b'x'; ENTRY_BYTES_MAX + 1]);
+        assert!(matches!(refused, Err(Error::TooLarge(_))), "{refused:?}");
+    }
+}

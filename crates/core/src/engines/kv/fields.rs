@@ -188,6 +188,7 @@ mod tests {
         assert!(!is_there("secret/data/a"));
         assert_eq!(delete("secret/data/none", Version(1)), Ok(FieldsWrite::CasMismatch));
         // Without versions there is nothing to expect.
+        assert!(deletion_body(EngineKind::KV_V1, Version(7)).is_empty());
         write(&core, ROOT, "one/a", fields("x"), Any).unwrap();
         assert_eq!(delete("one/a", Version(7)), Ok(FieldsWrite::Written));
         assert!(!is_there("one/a"));

@@ -128,3 +128,17 @@ pub(super) fn ignored_page(kv: &Kv<'_>) -> Vec<String> {
 pub(super) fn keys_object(names: Vec<String>) -> Json {
     Json::object([("keys", Json::strings(names))])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_holds_what_it_is_asked_for_and_a_list_without_pages_one_name_more_than_it_may() {
+        let most = |limit| ListPage { after: None, limit }.names_max();
+        assert_eq!(most(Some(5)), 5);
+        for limit in [None, Some(LIST_ENTRIES_MAX + 2), Some(usize::MAX)] {
+            assert_eq!(most(limit), LIST_ENTRIES_MAX + 1);
+        }
+    }
+}

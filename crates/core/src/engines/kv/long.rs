@@ -189,3 +189,177 @@ async fn write_detailed(
     }
     Ok(data)
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::{List, Read, Scan, Update};
+
+    use super::*;
+    use crate::api::json::{self, Json};
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core, request};
+
+    /// A server with so many names in the folder `f` of both versions.
+    fn core_with(names: usize) -> Core {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        for path in ["secret/", "one/"] {
+            let (mount, _) = context.view.mounts.route(path).unwrap();
+            for at in 0..names {
+                mount.index.insert(&format!("f/{at:04}")).unwrap();
+            }
+        }
+        core
+    }
+
+    fn asked<'a>(operation: Operation, path: &'a str, query: &[(&str, &str)]) -> Request<'a> {
+        let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Request { query: query.collect(), ..request(Some(ROOT), operation, path, "") }
+    }
+
+    fn is_long_at(core: &Core, operation: Operation, path: &str, limit: Option<&str>) -> bool {
+        let query: Vec<_> = limit.into_iter().map(|limit| ("limit", limit)).collect();
+        let context = core.context.load_full().unwrap();
+        let (mount, inside) = context.view.mounts.route(path).unwrap();
+        is_long(&asked(operation, path, &query), &mount, inside)
+    }
+
+    #[test]
+    fn a_list_is_long_by_what_lies_in_the_folder_unless_a_short_page_is_asked_for() {
+        let most = usize::try_from(SHORT_MAX).unwrap();
+        let (short, long) = (core_with(most), core_with(most + 1));
+        for (operation, path) in [
+            (List, "secret/metadata/f"),
+            (Scan, "secret/metadata/f/"),
+            (Scan, "secret/metadata"),
+            (List, "one/f"),
+            (Scan, "one/"),
+        ] {
+            assert!(!is_long_at(&short, operation, path, None), "{operation:?} {path}");
+            assert!(is_long_at(&long, operation, path, None), "{operation:?} {path}");
+        }
+        for (operation, path) in [
+            (Read, "secret/metadata/f"),
+            (Read, "one/f"),
+            (List, "secret/data/f"),
+            (List, "secret/metadata/g"),
+            (List, "sys/f"),
+        ] {
+            assert!(!is_long_at(&long, operation, path, None), "{operation:?} {path}");
+        }
+        for (limit, is_page) in [
+            ("1", true),
+            ("2048", true),
+            ("2049", false),
+            ("0", false),
+            ("-1", false),
+            ("x", false),
+        ] {
+            let path = "secret/metadata/f";
+            assert_eq!(is_long_at(&long, List, path, Some(limit)), !is_page, "{limit}");
+            assert!(is_long_at(&long, List, "one/f", Some(limit)), "version 1 knows no pages");
+        }
+        let most = usize::try_from(DETAILED_SHORT_MAX).unwrap();
+        let (short, long) = (core_with(most), core_with(most + 1));
+        let path = "secret/detailed-metadata/f";
+        assert!(!is_long_at(&short, List, path, None) && is_long_at(&long, List, path, None));
+        assert!(!is_long_at(&long, Scan, path, Some("64")));
+        assert!(is_long_at(&long, Scan, path, Some("65")));
+        assert!(!is_long_at(&long, List, "secret/metadata/f", None));
+    }
+
+    fn answer(
+        core: &Core,
+        operation: Operation,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Logical, Error> {
+        match pollster::block_on(core.handle(&asked(operation, path, query)))? {
+            Response::Logical(logical) => Ok(logical),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn keys(logical: &Logical) -> Vec<String> {
+        let data = json::parse_object(&logical.data).unwrap();
+        let Some(Json::Array(keys)) = data.get("keys") else { panic!("no keys") };
+        keys.iter().map(|key| key.as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_long_list_has_the_names_of_its_page() {
+        const NAMES: usize = 3_000;
+        let core = core_with(NAMES);
+        let names: Vec<String> = (0..NAMES).map(|at| format!("{at:04}")).collect();
+        for operation in [List, Scan] {
+            for (query, expected) in [
+                (vec![], &names[..]),
+                (vec![("limit", "0")], &names[..]),
+                (vec![("limit", "2049")], &names[..2049]),
+                (vec![("limit", "2304")], &names[..2304]),
+                (vec![("limit", "5000")], &names[..]),
+                (vec![("after", "0099")], &names[100..]),
+                (vec![("after", "0499"), ("limit", "2060")], &names[500..2560]),
+                (vec![("after", "0999"), ("limit", "2049")], &names[1000..]),
+            ] {
+                let told = answer(&core, operation, "secret/metadata/f", &query).unwrap();
+                assert!(keys(&told) == expected, "{operation:?} {query:?}");
+                assert!(told.warnings.is_empty());
+            }
+            let behind = answer(&core, operation, "secret/metadata/f", &[("after", "2999")]);
+            assert_eq!(behind.unwrap_err(), Error::NotFound);
+            let told = answer(&core, operation, "one/f", &[("limit", "5")]).unwrap();
+            assert!(keys(&told) == names);
+            assert_eq!(told.warnings, ["Endpoint ignored these unrecognized parameters: [limit]"]);
+        }
+        let waiting = answer(&core, List, "secret/metadata/f", &[("wait", "1s")]);
+        assert!(matches!(waiting, Err(Error::Invalid(why)) if why.contains("in pages: limit")));
+    }
+
+    #[test]
+    fn a_long_detailed_list_shows_of_each_secret_what_a_read_of_its_metadata_does() {
+        let core = open_core(RouteAccess::Token);
+        let mut names: Vec<String> = (0..70).map(|at| format!("s{at:02}")).collect();
+        for name in &names {
+            let put = ask(
+                &core,
+                Some(ROOT),
+                Update,
+                &format!("secret/metadata/d/{name}"),
+                &format!(r#"{{"custom_metadata":{{"is":"{name}"}}}}"#),
+            );
+            put.unwrap();
+        }
+        ask(&core, Some(ROOT), Update, "secret/metadata/d/sub/x", "{}").unwrap();
+        // A name that vanished since it was listed.
+        let context = core.context.load_full().unwrap();
+        let (mount, _) = context.view.mounts.route("secret/").unwrap();
+        mount.index.insert("d/t").unwrap();
+        names.extend(["sub/".to_owned(), "t".to_owned()]);
+        for (query, expected) in [
+            (vec![], &names[..]),
+            (vec![("limit", "65")], &names[..65]),
+            (vec![("limit", "68"), ("after", "s01")], &names[2..70]),
+            (vec![("after", "s05")], &names[6..]),
+        ] {
+            let told = answer(&core, List, "secret/detailed-metadata/d", &query).unwrap();
+            assert_eq!(keys(&told), expected, "{query:?}");
+            let data = json::parse_object(&told.data).unwrap();
+            let info = data.get("key_info").unwrap().as_object().unwrap();
+            let secrets: Vec<&String> =
+                expected.iter().filter(|name| name.starts_with('s') && *name != "sub/").collect();
+            assert_eq!(info.keys().collect::<Vec<_>>(), secrets);
+            for (name, shown) in info.iter() {
+                let read = answer(&core, Read, &format!("secret/metadata/d/{name}"), &[]).unwrap();
+                assert_eq!(*shown, json::parse(&read.data).unwrap(), "{name}");
+            }
+        }
+        let behind = answer(&core, List, "secret/detailed-metadata/d", &[("after", "t")]);
+        assert_eq!(behind.unwrap_err(), Error::NotFound);
+        let all = answer(&core, Scan, "secret/detailed-metadata/", &[]).unwrap();
+        let shown = json::parse_object(&all.data).unwrap();
+        let info = shown.get("key_info").unwrap().as_object().unwrap();
+        assert_eq!((keys(&all).len(), info.len()), (72, 71));
+        assert!(info.contains_key("d/sub/x"));
+    }
+}

@@ -122,6 +122,27 @@ mod tests {
     use crate::routes::tests::{ROOT, ask, open_core};
 
     #[test]
+    fn a_folder_is_not_written_to() {
+        use Operation::{Patch, Update};
+        let core = open_core(RouteAccess::Token);
+        for (operation, path) in [
+            (Update, "secret/data/"),
+            (Update, "secret/data/a/"),
+            (Patch, "secret/data/a/"),
+            (Update, "secret/metadata/"),
+            (Update, "secret/metadata/a/"),
+            (Patch, "secret/metadata/a/"),
+            (Update, "secret/import/a/"),
+            (Update, "one/"),
+            (Update, "one/a/"),
+        ] {
+            let answer = ask(&core, Some(ROOT), operation, path, r#"{"data":{"k":"v"}}"#);
+            let Err(Error::Invalid(why)) = answer else { panic!("{path}: {answer:?}") };
+            assert_eq!(why, "cannot write to a path ending in '/'", "{operation:?} {path}");
+        }
+    }
+
+    #[test]
     fn paths_that_name_no_secret_are_told_from_those_that_may() {
         use Operation::{Delete, List, Patch, Read, Scan, Update};
         let core = open_core(RouteAccess::Token);

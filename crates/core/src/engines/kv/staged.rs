@@ -73,3 +73,52 @@ impl Staged {
         self.batch
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_store::{Error as StoreError, MemoryStore, Records, Store};
+
+    use super::*;
+
+    fn is_too_large(result: Result<(), Error>) -> bool {
+        matches!(result, Err(Error::TooLarge(_)))
+    }
+
+    #[test]
+    fn no_more_records_change_at_once_than_the_limit() {
+        let mut staged = Staged::default();
+        for at in 0..TOGETHER_RECORDS_MAX {
+            let key = (at as u32).to_be_bytes().to_vec();
+            let added = if at % 2 == 0 { staged.delete(key) } else { staged.put(key, vec![1]) };
+            added.unwrap();
+        }
+        assert!(is_too_large(staged.delete(b"one more".to_vec())));
+    }
+
+    #[test]
+    fn no_more_bytes_are_written_at_once_than_the_limit() {
+        let staged = |value: usize| {
+            let mut staged = Staged::default();
+            staged.delete(b"abcd".to_vec()).unwrap();
+            staged.put(b"efg".to_vec(), vec![0; value]).map(|()| staged)
+        };
+        let mut full = staged(TOGETHER_BYTES_MAX - 7).unwrap();
+        assert!(is_too_large(full.delete(b"h".to_vec())));
+        assert!(is_too_large(staged(TOGETHER_BYTES_MAX - 6).map(drop)));
+    }
+
+    #[test]
+    fn nothing_is_committed_when_a_record_is_not_as_expected() {
+        let store = MemoryStore::new();
+        let commit = |seqno| {
+            let mut staged = Staged::default();
+            assert!(staged.is_empty());
+            staged.expect(b"k".to_vec(), seqno);
+            staged.put(b"k".to_vec(), vec![1]).unwrap();
+            pollster::block_on(store.commit(staged.into_batch()))
+        };
+        assert!(commit(Seqno::ABSENT).is_ok());
+        assert!(matches!(commit(Seqno::ABSENT), Err(StoreError::Conflict)));
+        assert!(commit(store.get(b"k").unwrap().unwrap().seqno).is_ok());
+    }
+}

@@ -181,3 +181,22 @@ async fn end(context: &NamespaceContext, id: MountId) -> Result<(), Error> {
     context.store.commit(batch).await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::open_core;
+
+    #[test]
+    fn a_write_whose_mount_began_to_be_upgraded_meanwhile_is_not_acknowledged() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let (mount, _) = context.view.mounts.route("one/").unwrap();
+        assert_eq!(refuse_if_begun(&context, &mount), Ok(()));
+        let mut batch = Batch::new();
+        batch.put(keys::mount(mount.entry.id), begun(mount.entry.clone()).encode());
+        pollster::block_on(context.store.commit(batch)).unwrap();
+        assert_eq!(refuse_if_begun(&context, &mount), Err(refusal()));
+    }
+}

@@ -142,8 +142,40 @@ fn listed(kv: &Kv<'_>, folder: &str) -> Result<Response, Error> {
 
 #[cfg(test)]
 mod tests {
+    use kallisto_auth::Operation::{Read, Update};
+
     use super::*;
     use crate::api::json::parse_object;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    #[test]
+    fn a_read_says_the_lease_of_the_secret_or_else_of_the_mount_or_else_of_the_server() {
+        let core = open_core(RouteAccess::Token);
+        for (path, body) in [("one/own", r#"{"ttl":"1h"}"#), ("one/none", r#"{"v":"x"}"#)] {
+            ask(&core, Some(ROOT), Update, path, body).unwrap();
+        }
+        let default = core.context.load_full().unwrap().leases.default_secs;
+        assert!(![0, 90, 3600].contains(&default));
+        let told = |path: &str| match ask(&core, Some(ROOT), Read, path, "").unwrap() {
+            Response::Logical(logical) => logical.lease_secs,
+            other => panic!("{other:?}"),
+        };
+        for mount in [default, 90] {
+            if mount != default {
+                let tuned = r#"{"default_lease_ttl":"90s"}"#;
+                ask(&core, Some(ROOT), Update, "sys/mounts/one/tune", tuned).unwrap();
+            }
+            // From memory, and from records.
+            for _ in 0..2 {
+                assert_eq!((told("one/own"), told("one/none")), (3600, mount));
+                core.context.load_full().unwrap().view.hot.clear();
+            }
+        }
+        // What is read from its record is in memory again.
+        assert_eq!((told("one/own"), told("one/none")), (3600, 90));
+        assert_eq!(core.context.load_full().unwrap().view.hot_stats().0, 2);
+    }
 
     #[test]
     fn a_secret_asks_for_its_lease_by_ttl_then_lease() {

@@ -147,3 +147,116 @@ impl Kv<'_> {
         most == usize::MAX || is_light(self.context, self.call, self.mount, self.path, most)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use kallisto_auth::Operation::{Delete, List, Patch, Read, Scan, Update};
+
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core, request};
+    use crate::state::Core;
+
+    const SECRET_BYTES_MAX: usize = 20_000;
+
+    fn put(core: &Core, path: &str, bytes: usize) {
+        let body = format!(r#"{{"data":{{"v":"{}"}}}}"#, "x".repeat(bytes));
+        ask(core, Some(ROOT), Update, path, &body).unwrap();
+    }
+
+    /// Stores a secret with so many versions.
+    fn import(core: &Core, name: &str, versions: usize) {
+        let (mut shown, mut data) = (String::new(), String::new());
+        for version in 1..=versions {
+            let comma = if version > 1 { "," } else { "" };
+            let times = r#"{"created_time":"1960-01-01T00:00:00Z","deletion_time":""}"#;
+            write!(shown, r#"{comma}"{version}":{times}"#).unwrap();
+            write!(data, r#"{comma}"{version}":{{}}"#).unwrap();
+        }
+        let body = format!(
+            r#"{{"metadata":{{"created_time":"1960-01-01T00:00:00Z","updated_time":"1960-01-01T00:00:00Z",
+            "current_version":{versions},"oldest_version":1,"max_versions":{versions},"versions":{{{shown}}}}},"data":{{{data}}}}}"#
+        );
+        ask(core, Some(ROOT), Update, &format!("secret/import/{name}"), &body).unwrap();
+    }
+
+    fn is_light_at(core: &Core, operation: Operation, path: &str) -> bool {
+        let context = core.context.load_full().unwrap();
+        let (path, version) = path.split_once("?version=").unwrap_or((path, ""));
+        let (mount, inside) = context.view.mounts.route(path).unwrap();
+        let mut request = request(Some(ROOT), operation, path, "");
+        if !version.is_empty() {
+            request.query = vec![("version".to_owned(), version.to_owned())];
+        }
+        is_light(&context, &request, &mount, inside, SECRET_BYTES_MAX)
+    }
+
+    #[test]
+    fn a_request_is_heavy_by_the_secret_and_the_versions_that_it_reads_or_changes() {
+        let core = open_core(RouteAccess::Token);
+        for (name, bytes) in [("small", 1), ("medium", 18_000), ("large", 30_000)] {
+            put(&core, &format!("secret/data/{name}"), bytes);
+            put(&core, &format!("one/{name}"), bytes);
+        }
+        import(&core, "few", LIGHT_VERSIONS_MAX);
+        import(&core, "many", 400);
+        const { assert!(400 * VERSION_BYTES > LIGHT_METADATA_BYTES_MAX) };
+        // By what memory knows, and then by records alone.
+        for is_in_memory in [true, false] {
+            if !is_in_memory {
+                core.context.load_full().unwrap().view.hot.clear();
+            }
+            for (operation, path, is_light) in [
+                (Read, "secret/data/small", true),
+                (Read, "secret/data/small?version=1", true),
+                (Read, "secret/data/small?version=0", true),
+                (Read, "secret/data/small?version=x", false),
+                (Read, "secret/data/medium", true),
+                (Read, "secret/data/medium?version=1", true),
+                (Read, "secret/data/large", false),
+                (Read, "secret/data/large?version=0", false),
+                (Read, "secret/data/large?version=1", false),
+                (Read, "secret/data/few?version=1", true),
+                (Read, "secret/data/many", is_in_memory),
+                (Read, "secret/data/many?version=1", false),
+                (Read, "secret/data/none", true),
+                (Read, "secret/data/none?version=1", true),
+                (Read, "secret/data", true),
+                (Read, "secret/subkeys/small", true),
+                (Read, "secret/subkeys/medium", false),
+                (Read, "secret/subkeys/medium?version=1", false),
+                (Read, "secret/subkeys/many", false),
+                (Read, "secret/metadata/small", true),
+                (Read, "secret/metadata/few", true),
+                (Read, "secret/metadata/many", false),
+                (Read, "secret/metadata/large", !is_in_memory),
+                (Patch, "secret/data/small", true),
+                (Patch, "secret/data/medium", false),
+                (Patch, "secret/data/few", true),
+                (Patch, "secret/data/many", false),
+                (Update, "secret/data/small", true),
+                (Update, "secret/data/many", false),
+                (Update, "secret/data/large", !is_in_memory),
+                (Delete, "secret/data/many", false),
+                (Update, "secret/destroy/many", false),
+                (Update, "secret/destroy/few", true),
+                (List, "secret/metadata/", true),
+                (Scan, "secret/metadata/", true),
+                (List, "secret/detailed-metadata/", false),
+                (Read, "one/small", true),
+                (Read, "one/medium", true),
+                (Read, "one/large", false),
+                (Update, "one/large", true),
+                (List, "one/", true),
+            ] {
+                assert_eq!(
+                    is_light_at(&core, operation, path),
+                    is_light,
+                    "{operation:?} {path}, in memory: {is_in_memory}"
+                );
+            }
+        }
+    }
+}

@@ -95,6 +95,19 @@ mod tests {
     const THREE: &str = r#"{"paths":["secret/data/f/a","secret/data/f/b","secret/data/f/c"]}"#;
 
     #[test]
+    fn what_reads_or_changes_many_secrets_is_not_wrapped() {
+        let core = limited("sys/", 100.0);
+        for route in ["read", "write", "delete", "copy", "move", "recover", "list", "search"] {
+            let path = format!("sys/kallisto/kv/{route}");
+            let request =
+                Request { wrap_ttl_secs: 60, ..request(Some(ROOT), Update, &path, THREE) };
+            let answer = pollster::block_on(core.handle(&request));
+            let Err(Error::Invalid(why)) = answer else { panic!("{route}: {answer:?}") };
+            assert!(why.contains("cannot be wrapped"), "{route}: {why}");
+        }
+    }
+
+    #[test]
     fn each_secret_of_a_read_counts_at_its_path() {
         for (path, rate, count) in [
             ("secret/", 2.0, 2),

@@ -158,3 +158,30 @@ fn stage(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::Update;
+
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    #[test]
+    fn as_many_secrets_of_a_folder_go_at_once_as_the_limit_says() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let (mount, _) = context.view.mounts.route("secret/").unwrap();
+        for at in 0..TOGETHER_SECRETS_MAX {
+            mount.index.insert(&format!("f/{at}")).unwrap();
+        }
+        let dry = r#"{"path":"secret/f/","purge":true,"dry_run":true}"#;
+        let told = || ask(&core, Some(ROOT), Update, "sys/kallisto/kv/delete", dry);
+        let Ok(Response::Logical(logical)) = told() else { panic!("{:?}", told()) };
+        let counted = format!(r#"{{"count":{TOGETHER_SECRETS_MAX},"#);
+        assert!(logical.data.starts_with(counted.as_bytes()));
+        mount.index.insert("f/more").unwrap();
+        let Err(Error::TooLarge(why)) = told() else { panic!("{:?}", told()) };
+        assert!(why.contains(&format!("holds {} secrets", TOGETHER_SECRETS_MAX + 1)), "{why}");
+    }
+}

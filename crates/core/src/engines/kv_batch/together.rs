@@ -51,3 +51,20 @@ pub(in crate::engines) async fn commit<T>(
     }
     Err(Error::Conflict)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::open_core;
+
+    #[test]
+    fn a_secret_stands_under_its_metadata_or_where_there_is_none_under_itself() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let (two, _) = context.view.mounts.route("secret/").unwrap();
+        assert_eq!(record_key(&two, "a"), keys::kv_meta(two.entry.id, "a"));
+        let (one, _) = context.view.mounts.route("one/").unwrap();
+        assert_eq!(record_key(&one, "a"), keys::kv_one(one.entry.id, "a"));
+    }
+}

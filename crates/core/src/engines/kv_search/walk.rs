@@ -189,3 +189,40 @@ fn unseal_at(context: &NamespaceContext, key: &[u8], text: &str) -> Option<Strin
     context.view.cipher.open(key, &sealed, &mut opened).ok()?;
     String::from_utf8(opened).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::open_core;
+
+    #[test]
+    fn a_walk_looks_at_no_more_paths_than_its_budget_and_goes_on_where_it_ended() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let (mount, _) = context.view.mounts.route("secret/").unwrap();
+        for name in ["f/a", "f/b/1", "f/b/2", "f/c", "f/d", "g"] {
+            mount.index.insert(name).unwrap();
+        }
+        let mut folder = SecretPlace::whole(mount);
+        folder.path.push_str("f/");
+        let walked = |after: &str, mut budget: usize| {
+            let mut seen = Vec::new();
+            let next = pollster::block_on(walk_within(&folder, after, &mut budget, |name| {
+                seen.push(name.to_owned());
+                Ok(match name.find('/') {
+                    Some(at) => WalkStep::PastFolder(at + 1),
+                    None => WalkStep::Next,
+                })
+            }));
+            (seen.join(" "), next.unwrap(), budget)
+        };
+        assert_eq!(walked("", 100), ("a b/1 c d".to_owned(), None, 96));
+        assert_eq!(walked("", 4), ("a b/1 c d".to_owned(), None, 0));
+        assert_eq!(walked("", 3), ("a b/1 c".to_owned(), Some("c".to_owned()), 0));
+        assert_eq!(walked("", 2), ("a b/1".to_owned(), Some("b/".to_owned()), 0));
+        assert_eq!(walked("b/", 1), ("c".to_owned(), Some("c".to_owned()), 0));
+        assert_eq!(walked("c", 9), ("d".to_owned(), None, 8));
+        assert_eq!(walked("", 0), (String::new(), Some(String::new()), 0));
+    }
+}

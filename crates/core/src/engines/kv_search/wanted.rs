@@ -161,11 +161,43 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_searched_for_has_its_limits_in_bytes_and_in_keys() {
+        let is_taken = |name: usize, key: usize, metadata: &[(usize, &str, usize)]| {
+            let text = |bytes: usize| Json::from("x".repeat(bytes));
+            let pairs: Map = metadata
+                .iter()
+                .enumerate()
+                .map(|(at, (key, how, value))| {
+                    let name = format!("{at}{}", "k".repeat(key - at.to_string().len()));
+                    (name, Json::from(format!("{how}{}", "v".repeat(*value))))
+                })
+                .collect();
+            let body = Map::from([
+                ("name".to_owned(), text(name)),
+                ("key".to_owned(), text(key)),
+                ("metadata".to_owned(), Json::Object(pairs)),
+            ]);
+            SearchPattern::from_fields(Fields::new(&body)).is_ok()
+        };
+        const MAX: usize = SEARCH_PATTERN_BYTES_MAX;
+        assert!(is_taken(MAX, 0, &[]) && !is_taken(MAX + 1, 0, &[]));
+        assert!(is_taken(0, MAX, &[]) && !is_taken(0, MAX + 1, &[]));
+        assert!(is_taken(MAX - 24, 24, &[]) && !is_taken(MAX - 24, 25, &[]));
+        for how in ["", "<", ">"] {
+            assert!(is_taken(1, 1, &[(8, how, MAX - 10)]), "{how}");
+            assert!(!is_taken(1, 1, &[(8, how, MAX - 9)]), "{how}");
+        }
+        assert!(is_taken(0, 0, &[(2, "", 3); CUSTOM_KEYS_MAX]));
+        assert!(!is_taken(0, 0, &[(2, "", 3); CUSTOM_KEYS_MAX + 1]));
+    }
+
+    #[test]
     fn smaller_and_greater_are_those_of_numbers_or_else_of_texts() {
         let takes = |said: &str, value: &str| pairs(said).unwrap()[0].1.takes(value);
         assert!(takes("n<10", "9") && !takes("n<10", "10") && takes("n>9", "10"));
         assert!(takes("due<2026-12-01", "2026-11-30") && !takes("due<2026-12-01", "2026-12-01"));
-        assert!(takes("due>2026-12-01", "2027") && takes("a=<b", "a"));
+        assert!(takes("due>2026-12-01", "2027") && takes("a=<b", "a") && !takes("a=<b", "b"));
+        assert!(takes("a=>b", "c") && !takes("a=>b", "b"));
         assert!(takes("a=x*", "xy") && takes("n<10", "") != takes("n>10", ""));
         assert!(pairs("a").is_err() && pairs("a=b,").is_err() && pairs("=b").is_err());
     }

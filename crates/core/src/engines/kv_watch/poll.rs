@@ -194,3 +194,48 @@ impl Awaited for ChangeFollower {
         Box::pin(async move { self.notified.changed().await.unwrap_or_default() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::{List, Read, Scan};
+
+    use super::*;
+
+    #[test]
+    fn what_an_answer_depends_on_is_a_secret_or_a_folder_or_nothing() {
+        let secret = |path: &str| Some(ChangeInterest::Secret(path.to_owned()));
+        let folder = |path: &str| Some(ChangeInterest::Folder(path.to_owned()));
+        let (one, two) = (EngineKind::KV_V1, EngineKind::KV_V2);
+        for (kind, operation, inside, interest) in [
+            (one, Read, "a/b", secret("a/b")),
+            (one, Read, "data/a", secret("data/a")),
+            (one, Read, "", None),
+            (one, Read, "a/", None),
+            (one, List, "a/", folder("a/")),
+            (one, List, "", folder("")),
+            (two, Read, "data/a/b", secret("a/b")),
+            (two, Read, "metadata/a", secret("a")),
+            (two, Read, "subkeys/a", secret("a")),
+            (two, Read, "data/", None),
+            (two, Read, "data/a/", None),
+            (two, Read, "config/a", None),
+            (two, Read, "config", None),
+            (two, List, "metadata", folder("")),
+            (two, Scan, "metadata/a/", folder("a/")),
+            (two, List, "detailed-metadata/a/", folder("a/")),
+            (EngineKind::KV_UPGRADING, Read, "data/a", None),
+        ] {
+            assert_eq!(ChangeInterest::of(kind, operation, inside), interest, "{inside}");
+        }
+        let (is_secret, is_folder) = (secret("a/b").unwrap(), folder("a/").unwrap());
+        for (path, of_secret, of_folder) in [
+            ("a/b", true, true),
+            ("a/bc", false, true),
+            ("a", false, false),
+            ("b/a/b", false, false),
+        ] {
+            assert_eq!((is_secret.covers(path), is_folder.covers(path)), (of_secret, of_folder));
+        }
+        assert!(folder("").unwrap().covers("anything"));
+    }
+}

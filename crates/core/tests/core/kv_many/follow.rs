@@ -2,7 +2,9 @@
 
 use fastrand::Rng;
 use jiff::Timestamp;
-use kallisto_core::limits::{FEED_CHANGES_MAX, STREAMS_PER_TOKEN_MAX, TOGETHER_SECRETS_MAX};
+use kallisto_core::limits::{
+    FEED_CHANGES_MAX, STREAMS_PER_TOKEN_MAX, TOGETHER_SECRETS_MAX, WAIT_SECS_MAX,
+};
 use kallisto_core::{Error, Json, NextPiece, Operation, Response, Stream};
 
 use super::{ROUTES, bearer, own, policy, query, query_for};
@@ -254,6 +256,50 @@ fn a_stream_ends_with_its_token_its_mount_and_the_keys() {
     ends(&mut stream, 0);
     site.unseal();
     ends(&mut stream, 0);
+}
+
+#[test]
+fn a_version_that_deletes_itself_is_deleted_from_that_moment_on() {
+    let site = Site::open(1 << 20);
+    let life = r#"{"delete_version_after":"10s"}"#;
+    site.ask(Operation::Update, "secret/metadata/a", life).unwrap();
+    let first = drain(&mut open(&site, TOKEN, "secret/", None), 0).0[0].id.clone();
+    site.put("a", "v");
+    for (secs, name) in [(0, "put"), (9, "put"), (10, "delete"), (11, "delete")] {
+        let mut stream = open(&site, TOKEN, "secret/", Some(&first));
+        assert_eq!(stream.source.heartbeat(), b":\n\n", "a comment, which is no event");
+        let events = names(&drain(&mut stream, secs).0[1..]);
+        assert_eq!(events, [format!("{name} secret/a")], "{secs}");
+    }
+}
+
+#[test]
+fn who_asks_to_wait_is_told_the_index_and_nobody_else() {
+    let site = Site::open(1 << 20);
+    site.put("a", "v");
+    for (pairs, has_index) in [
+        (vec![("version", "1")], false),
+        (vec![("version", "1"), ("wait", "0s")], true),
+        (vec![("wait", "0s")], true),
+        (vec![], false),
+    ] {
+        match query(&site, TOKEN, "secret/data/a", &pairs).unwrap() {
+            Response::Logical(logical) => assert_eq!(logical.index.is_some(), has_index),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_request_waits_as_long_as_it_may_and_not_longer() {
+    let site = Site::open(1 << 20);
+    site.put("a", "v");
+    let wait = |secs: u64| {
+        let wait = format!("{secs}s");
+        query(&site, TOKEN, "secret/data/a", &[("wait", &wait), ("index", "1-1")])
+    };
+    assert!(!matches!(wait(WAIT_SECS_MAX), Err(Error::Invalid(why)) if why.contains("'wait'")));
+    assert!(matches!(wait(WAIT_SECS_MAX + 1), Err(Error::Invalid(why)) if why.contains("'wait'")));
 }
 
 #[test]

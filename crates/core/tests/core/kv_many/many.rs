@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kallisto_core::limits::{BULK_PATHS_MAX, TOGETHER_SECRETS_MAX};
+use kallisto_core::limits::{BULK_BYTES_MAX, BULK_PATHS_MAX, TOGETHER_SECRETS_MAX};
 use kallisto_core::{BatchAnswer, Denial, Error, Operation, Response};
 
 use super::{ROUTES, all_names, bearer, data, own, text};
@@ -65,8 +65,42 @@ fn a_bulk_read_answers_for_each_path_what_a_read_of_its_own_does() {
 }
 
 #[test]
+fn a_bulk_read_may_name_versions() {
+    let site = Site::open(1 << 20);
+    for value in ["one", "two", "three"] {
+        site.put("a", value);
+    }
+    let named = [r#""secret/data/a""#, r#"{"path":"secret/data/a"}"#];
+    let versions = [r#","version":1}"#, r#","version":"2"}"#]
+        .map(|version| format!(r#"{{"path":"secret/data/a"{version}"#));
+    let items = [&named.map(str::to_owned)[..], &versions[..]].concat().join(",");
+    let told = answers(own(&site, TOKEN, "read", &format!(r#"{{"paths":[{items}]}}"#)).unwrap());
+    let read = |answer: BatchAnswer| text(&data(answer.answer.unwrap())["data"]);
+    let values: Vec<String> = told.into_iter().map(read).collect();
+    assert_eq!(values, ["three", "three", "one", "two"].map(|v| format!(r#"{{"v":"{v}"}}"#)));
+    let pathless = own(&site, TOKEN, "read", r#"{"paths":[{"version":1}]}"#);
+    assert!(matches!(pathless, Err(Error::Invalid(why)) if why == "paths[0] has no 'path'"));
+}
+
+#[test]
+fn a_bulk_read_answers_with_no_more_bytes_than_its_limit() {
+    let site = Site::open(64 << 20);
+    let secret = "x".repeat(1_000_000);
+    site.put("large", &secret);
+    let most = BULK_BYTES_MAX / secret.len() + 1;
+    let paths = vec!["\"secret/data/large\""; most + 2].join(",");
+    let told = answers(own(&site, TOKEN, "read", &format!(r#"{{"paths":[{paths}]}}"#)).unwrap());
+    let is_full = |answer: &BatchAnswer| matches!(answer.answer, Err(Error::TooLarge(_)));
+    assert_eq!(told.iter().position(is_full), Some(most));
+    assert!(told[most..].iter().all(is_full) && !told[..most].iter().any(is_full));
+}
+
+#[test]
 fn lists_of_paths_are_bounded() {
     let site = Site::open(1 << 20);
+    let most = vec!["\"secret/data/a\""; BULK_PATHS_MAX].join(",");
+    let told = own(&site, TOKEN, "read", &format!(r#"{{"paths":[{most}]}}"#)).unwrap();
+    assert_eq!(answers(told).len(), BULK_PATHS_MAX);
     let many = vec!["\"secret/data/a\""; BULK_PATHS_MAX + 1].join(",");
     for body in ["{}", r#"{"paths":[]}"#, r#"{"paths":[1]}"#, &format!(r#"{{"paths":[{many}]}}"#)] {
         assert!(matches!(own(&site, TOKEN, "read", body), Err(Error::Invalid(_))));

@@ -4,6 +4,7 @@ mod follow;
 mod many;
 mod model;
 mod remount;
+mod removed;
 mod seen;
 
 use kallisto_core::json::{self, Json, Map};

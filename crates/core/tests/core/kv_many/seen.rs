@@ -171,6 +171,34 @@ fn a_search_finds_names_and_metadata_among_what_may_be_seen() {
 }
 
 #[test]
+fn a_search_is_given_in_pages() {
+    let site = Site::open(1 << 20);
+    for name in ["a/1", "a/2", "b", "c/1", "d"] {
+        site.put(name, "v");
+    }
+    for path in ["", "secret/"] {
+        for (limit, pages) in [(1, 5), (2, 3), (5, 1), (0, 1), (-1, 1)] {
+            let (mut found, mut next, mut asked) = (Vec::new(), String::new(), 0);
+            loop {
+                let body = format!(r#"{{"path":"{path}","limit":{limit},"next":"{next}"}}"#);
+                let told = data(own(&site, TOKEN, "search", &body).unwrap());
+                let Json::Array(results) = &told["results"] else { panic!("no results") };
+                assert!(limit < 1 || results.len() <= usize::try_from(limit).unwrap());
+                found.extend(results.iter().map(text));
+                asked += 1;
+                match told["next"].as_str() {
+                    Some(at) => at.clone_into(&mut next),
+                    None => break,
+                }
+            }
+            let names = ["a/1", "a/2", "b", "c/1", "d"];
+            let all = names.map(|name| format!(r#"{{"path":"secret/{name}"}}"#));
+            assert_eq!((found, asked), (all.to_vec(), pages), "{path:?} {limit}");
+        }
+    }
+}
+
+#[test]
 fn a_cursor_is_for_its_folder_and_its_server() {
     let site = Site::open(1 << 20);
     for name in ["a/1", "a/2", "b/1", "b/2"] {

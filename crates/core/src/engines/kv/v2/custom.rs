@@ -84,3 +84,33 @@ fn check(map: &Map) -> Result<(), Error> {
 fn refuse(what: &str) -> Error {
     Error::invalid(format!("1 error occurred:\n\t* custom_metadata validation failed: {what}\n\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(key_bytes: usize, value_bytes: usize) -> Map {
+        Map::from([("k".repeat(key_bytes), "v".repeat(value_bytes).into())])
+    }
+
+    #[test]
+    fn keys_and_values_are_as_many_and_as_long_as_their_limits_let_them() {
+        let many = |count: usize| -> Map {
+            (0..count).map(|at| (format!("{at}"), Json::from("v"))).collect()
+        };
+        assert!(replace(&many(CUSTOM_KEYS_MAX)).is_ok());
+        assert!(replace(&many(CUSTOM_KEYS_MAX + 1)).is_err());
+        assert!(replace(&pair(CUSTOM_KEY_BYTES_MAX, CUSTOM_VALUE_BYTES_MAX)).is_ok());
+        for (key, value) in
+            [(CUSTOM_KEY_BYTES_MAX + 1, 1), (1, CUSTOM_VALUE_BYTES_MAX + 1), (0, 1), (1, 0)]
+        {
+            assert!(replace(&pair(key, value)).is_err(), "{key} {value}");
+        }
+        for unprintable in
+            [Map::from([("k".to_owned(), "\n".into())]), Map::from([("\t".to_owned(), "v".into())])]
+        {
+            assert!(replace(&unprintable).is_err());
+        }
+        assert_eq!(replace(&Map::new()), Ok(None));
+    }
+}

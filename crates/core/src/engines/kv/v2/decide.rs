@@ -193,6 +193,15 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_as_old_as_its_first_write() {
+        let config = KvConfig::default();
+        let first = put(None, &config, (None, None), NOW).unwrap().metadata;
+        assert_eq!((first.created_ns, first.updated_ns), (NOW, NOW));
+        let second = put(Some(first), &config, (None, None), NOW + 1).unwrap().metadata;
+        assert_eq!((second.created_ns, second.updated_ns), (NOW, NOW + 1));
+    }
+
+    #[test]
     fn the_shorter_life_wins_and_a_negative_one_switches_off() {
         let at = |own, mount| {
             let metadata = SecretMetadata { delete_after_ns: own, ..SecretMetadata::default() };

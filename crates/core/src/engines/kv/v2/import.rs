@@ -237,6 +237,7 @@ mod tests {
     use kallisto_auth::Operation::{Patch, Read, Update};
 
     use super::*;
+    use crate::api::json;
     use crate::platform::server_info::RouteAccess;
     use crate::routes::tests::{ROOT, ask, open_core};
     use crate::state::Core;
@@ -382,6 +383,58 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_changed_need_no_data() {
+        let core = open_core(RouteAccess::Token);
+        told(&core, &body(METADATA, r#"{"4":{},"5":{}}"#)).unwrap();
+        let changed = METADATA.replace(r#""max_versions":7"#, r#""max_versions":8"#);
+        assert_eq!(told(&core, &body(&changed, "{}")), Ok(CHANGED.into()));
+        assert!(shown(&core, "secret/metadata/team/a").contains(r#""max_versions":8"#));
+    }
+
+    #[test]
+    fn the_data_of_versions_that_go_goes_with_them() {
+        let core = open_core(RouteAccess::Token);
+        for at in 1..=7 {
+            let data = format!(r#"{{"data":{{"mine":{at}}}}}"#);
+            ask(&core, Some(ROOT), Update, "secret/data/team/a", &data).unwrap();
+        }
+        let forced = body(METADATA, r#"{"4":{},"5":{}},"overwrite":true"#);
+        assert_eq!(told(&core, &forced), Ok(CHANGED.into()));
+        let context = core.context.load_full().unwrap();
+        let (mount, _) = context.view.mounts.route("secret/").unwrap();
+        let is_kept = |version| {
+            let key = crate::storage::keys::kv_version(mount.entry.id, "team/a", version);
+            context.store.get(&key).unwrap().is_some()
+        };
+        assert_eq!((1..=8).filter(|version| is_kept(*version)).collect::<Vec<_>>(), [2, 4, 5]);
+    }
+
+    #[test]
+    fn what_is_to_be_deleted_by_now_is_deleted() {
+        let core = open_core(RouteAccess::Token);
+        let now = METADATA.replace("2100-01-01T00:00:00Z", "1970-01-01T00:00:00Z");
+        told(&core, &body(&now, r#"{"4":{}}"#)).unwrap();
+        assert!(shown(&core, "secret/data/team/a").starts_with(r#"{"data":null"#));
+    }
+
+    #[test]
+    fn as_many_versions_arrive_as_a_secret_may_keep() {
+        let history = |versions: u32| {
+            let one = r#"{"created_time":"1960-01-01T00:00:00Z","destroyed":true}"#;
+            let shown: Vec<String> = (1..=versions).map(|at| format!(r#""{at}":{one}"#)).collect();
+            let metadata = format!(
+                r#"{{"created_time":"1960-01-01T00:00:00Z","updated_time":"1960-01-01T00:00:00Z",
+                "current_version":{versions},"versions":{{{}}}}}"#,
+                shown.join(",")
+            );
+            let body = json::parse_object(body(&metadata, "{}").as_bytes()).unwrap();
+            SecretHistory::parse(&body, 0).map(|history| history.metadata.versions.len())
+        };
+        assert_eq!(history(VERSIONS_KEPT_MAX), Ok(VERSIONS_KEPT_MAX as usize));
+        assert!(history(VERSIONS_KEPT_MAX + 1).is_err());
+    }
+
+    #[test]
     fn other_versions_stay_unless_told() {
         let core = open_core(RouteAccess::Token);
         let mine = ask(&core, Some(ROOT), Update, "secret/data/team/a", r#"{"data":{"mine":1}}"#);
@@ -434,6 +487,8 @@ mod tests {
             (with("1960-01-03T00:00:00Z", ""), "metadata.versions: 4: 'created_time' is missing"),
             (with("1961-01-01T00:00:00Z", "2300-01-01T00:00:00Z"), "updated_time"),
             (with(r#""4":{"#, r#""05":{"#), "named twice"),
+            (with(r#""4":{"#, r#""0":{"#), "\"0\" is no number of a version"),
+            (with(r#""4":{"#, r#""9223372036854775808":{"#), "is no number of a version"),
             (with(r#""owner":"ada""#, r#""owner":{}"#), "custom_metadata"),
         ] {
             let refused = told(&core, &body);

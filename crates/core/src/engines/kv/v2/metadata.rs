@@ -263,16 +263,33 @@ pub(crate) fn detail(
 
 #[cfg(test)]
 mod tests {
-    use kallisto_auth::Operation::{Patch, Read, Update};
+    use kallisto_auth::Operation::{self, Patch, Read, Update};
 
     use super::*;
     use crate::platform::server_info::RouteAccess;
     use crate::routes::tests::{ROOT, ask, open_core};
+    use crate::state::Core;
+
+    const PATH: &str = "secret/metadata/a";
+
+    fn write(core: &Core, operation: Operation, body: &str) -> Result<(), String> {
+        match ask(core, Some(ROOT), operation, PATH, body) {
+            Ok(Response::Empty) => Ok(()),
+            Err(Error::Invalid(why)) => Err(why),
+            answer => panic!("{answer:?}"),
+        }
+    }
+
+    fn shown(core: &Core) -> String {
+        match ask(core, Some(ROOT), Read, PATH, "").unwrap() {
+            Response::Logical(logical) => String::from_utf8(logical.data).unwrap(),
+            answer => panic!("{answer:?}"),
+        }
+    }
 
     /// RFC 7396, section 1: a null removes what there is, so what nobody set holds again.
     #[test]
     fn a_null_in_a_patch_resets_a_setting_and_in_a_write_leaves_it() {
-        const PATH: &str = "secret/metadata/a";
         const SET: &str = r#"{"cas_required":true,"custom_metadata":{"a":"b"},
             "delete_version_after":"1h","max_versions":3,"metadata_cas_required":true}"#;
         let core = open_core(RouteAccess::Token);
@@ -319,5 +336,52 @@ mod tests {
         let before = core.store.position();
         ask(&core, Some(ROOT), Update, "secret/metadata/typo", "{}").unwrap();
         assert_eq!(core.store.position(), before, "nothing is written");
+    }
+
+    #[test]
+    fn a_patch_leaves_what_it_does_not_name_and_clears_what_it_names_null() {
+        let core = open_core(RouteAccess::Token);
+        write(&core, Update, r#"{"custom_metadata":{"a":"1","b":"2"},"max_versions":3}"#).unwrap();
+        write(&core, Patch, r#"{"cas_required":true}"#).unwrap();
+        assert!(shown(&core).contains(r#""custom_metadata":{"a":"1","b":"2"}"#));
+        write(&core, Patch, r#"{"custom_metadata":{"a":null,"c":"3"}}"#).unwrap();
+        assert!(shown(&core).contains(r#""custom_metadata":{"b":"2","c":"3"}"#));
+        write(&core, Patch, r#"{"custom_metadata":null}"#).unwrap();
+        let left = shown(&core);
+        assert!(left.contains(r#""custom_metadata":null"#) && left.contains(r#""max_versions":3"#));
+        assert!(left.contains(r#""cas_required":true"#));
+    }
+
+    #[test]
+    fn a_change_of_metadata_may_have_to_name_the_one_that_it_changes() {
+        const REQUIRED: &str = "metadata check-and-set parameter required for this call";
+        const OTHER: &str = "metadata check-and-set parameter does not match the current version";
+        let core = open_core(RouteAccess::Token);
+        write(&core, Update, r#"{"metadata_cas":0,"max_versions":3}"#).unwrap();
+        write(&core, Update, r#"{"max_versions":4}"#).unwrap();
+        for wrong in [0, 1, 3, -1] {
+            let body = format!(r#"{{"metadata_cas":{wrong},"max_versions":9}}"#);
+            assert_eq!(write(&core, Update, &body), Err(OTHER.to_owned()), "{wrong}");
+        }
+        write(&core, Update, r#"{"metadata_cas":2,"metadata_cas_required":true}"#).unwrap();
+        assert_eq!(write(&core, Update, r#"{"max_versions":5}"#), Err(REQUIRED.to_owned()));
+        write(&core, Patch, r#"{"metadata_cas":3,"metadata_cas_required":false}"#).unwrap();
+        write(&core, Update, r#"{"max_versions":5}"#).unwrap();
+        let mount = r#"{"metadata_cas_required":true}"#;
+        ask(&core, Some(ROOT), Update, "secret/config", mount).unwrap();
+        assert_eq!(write(&core, Update, r#"{"max_versions":6}"#), Err(REQUIRED.to_owned()));
+        assert!(shown(&core).contains(r#""max_versions":5"#));
+    }
+
+    #[test]
+    fn as_many_versions_are_kept_as_the_limit_lets_them() {
+        let core = open_core(RouteAccess::Token);
+        let keep = |count: i64| write(&core, Update, &format!(r#"{{"max_versions":{count}}}"#));
+        for taken in [0, 1, i64::from(VERSIONS_KEPT_MAX)] {
+            assert_eq!(keep(taken), Ok(()), "{taken}");
+        }
+        for refused in [-1, i64::from(VERSIONS_KEPT_MAX) + 1, 1 << 32] {
+            assert!(keep(refused).is_err(), "{refused}");
+        }
     }
 }

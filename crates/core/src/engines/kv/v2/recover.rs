@@ -304,6 +304,9 @@ mod tests {
         // One that is behind, since everything was restored meanwhile, catches up.
         let plan = decided(Some(secret(1..=2)), &then, RecoverMode::Merge, false);
         assert_eq!((plan.data, plan.told.current_version), (vec![(3, 3)], 3));
+        assert_eq!((plan.told.versions, plan.told.new_version), (vec![3], None));
+        assert_eq!(plan.decision.metadata.versions, then.versions, "with its own time");
+        assert_eq!(plan.decision.metadata.updated_ns, NOW);
     }
 
     #[test]
@@ -328,6 +331,18 @@ mod tests {
         assert_eq!(plan.data, [(6, 3)]);
         assert_eq!(plan.decision.dropped, [3]);
         assert_eq!(plan.decision.metadata.oldest_version, 4);
+    }
+
+    #[test]
+    fn what_had_no_data_in_the_snapshot_is_not_looked_for() {
+        let mut then = secret(1..=3);
+        then.versions[0].destroyed = true;
+        (then.versions[1].has_no_data, then.versions[1].deleted) = (true, true);
+        let mut here = then.clone();
+        here.versions[1].destroyed = true;
+        let plan = decided(Some(here.clone()), &then, RecoverMode::Merge, false);
+        assert_eq!((plan.data, plan.told.outcome), (Vec::new(), "unchanged"));
+        assert_eq!(plan.decision.metadata, here);
     }
 
     #[test]
