@@ -15,6 +15,7 @@ mod freshness;
 mod full;
 mod github;
 mod identity;
+mod identity_aliases;
 mod jobs;
 mod key_server;
 mod kv_many;

@@ -253,3 +253,111 @@ fn a_rule_is_for_what_is_there() {
     let above = server.write(START, "team/identity/mfa/login-enforcement/two", &body);
     assert!(above.unwrap_err().to_string().contains("identity_entity_ids"));
 }
+
+#[test]
+fn a_name_is_one_methods_until_it_is_given_up() {
+    let server = Server::new();
+    let make = |name: &str| {
+        let body = format!(r#"{{"issuer":"K","method_name":"{name}"}}"#);
+        let made = server.write(START, "identity/mfa/method/totp", &body)?;
+        Ok::<_, Error>(made["data"]["method_id"].as_str().unwrap().to_owned())
+    };
+    let rename = |id: &str, name: &str| {
+        let body = format!(r#"{{"method_name":"{name}"}}"#);
+        server.write(START, &format!("identity/mfa/method/totp/{id}"), &body)
+    };
+    let taken = Error::invalid("a method of this name exists");
+    let phone = make("Phone").unwrap();
+    assert_eq!(make("phone").unwrap_err(), taken);
+    let other = make("other").unwrap();
+    assert_eq!(rename(&other, "PHONE").unwrap_err(), taken);
+    assert!(rename(&phone, "phone").is_ok(), "its own name in another spelling");
+    assert_eq!(make("PHONE").unwrap_err(), taken);
+    rename(&phone, "card").unwrap();
+    assert_eq!(make("card").unwrap_err(), taken);
+    rename(&other, "phone").unwrap();
+    rename(&other, "").unwrap();
+    let third = make("phone").unwrap();
+    server.ask(Operation::Delete, START, &format!("identity/mfa/method/totp/{third}"), "").unwrap();
+    make("phone").unwrap();
+    assert_eq!(rename("none", "x").unwrap_err(), Error::NotFound);
+}
+
+#[test]
+fn a_method_says_where_it_is_and_keeps_what_is_the_servers_to_say() {
+    let server = Server::new();
+    server.write(START, "sys/namespaces/team", "{}").unwrap();
+    for (prefix, namespace) in [("", ""), ("team/", "team/")] {
+        let path = format!("{prefix}identity/mfa/method/totp");
+        let body = r#"{"issuer":"K","id":"mine","type":"duo","name":"n","method_name":"m"}"#;
+        let made = server.write(START, &path, body).unwrap();
+        let id = made["data"]["method_id"].as_str().unwrap().to_owned();
+        assert_ne!(id, "mine");
+        let read = server.ask(Operation::Read, START, &format!("{path}/{id}"), "").unwrap();
+        let shown = |name: &str| read["data"][name].as_str().unwrap().to_owned();
+        assert_eq!((shown("id"), shown("type"), shown("name")), (id, "totp".into(), "m".into()));
+        assert_eq!(shown("namespace_path"), namespace);
+        assert_eq!(shown("namespace_id") == "root", namespace.is_empty());
+        assert_eq!(read["data"]["max_validation_attempts"], 5);
+    }
+    for (attempts, taken) in [(0, Some(5)), (1, Some(1)), (100, Some(100)), (101, None), (-1, None)]
+    {
+        let body = format!(r#"{{"issuer":"K","max_validation_attempts":{attempts}}}"#);
+        let made = server.write(START, "identity/mfa/method/totp", &body);
+        let Some(most) = taken else {
+            assert!(made.is_err(), "{attempts}");
+            continue;
+        };
+        let id = made.unwrap()["data"]["method_id"].as_str().unwrap().to_owned();
+        let path = format!("identity/mfa/method/totp/{id}");
+        let read = server.ask(Operation::Read, START, &path, "").unwrap();
+        assert_eq!(read["data"]["max_validation_attempts"], most);
+    }
+}
+
+#[test]
+fn a_rule_asks_those_it_names_and_a_code_may_be_given_by_the_name_of_its_method() {
+    let server = Server::new();
+    let (method, key) = server.factor();
+    let named = format!("identity/mfa/method/totp/{method}");
+    server.write(START, &named, r#"{"method_name":"phone"}"#).unwrap();
+    let people = server.ask(Operation::List, START, "identity/entity/id", "").unwrap();
+    let bob = people["data"]["keys"][0].as_str().unwrap().to_owned();
+    let group = |name: &str, member: &str| {
+        let body = format!(r#"{{"name":"{name}","member_entity_ids":[{member}]}}"#);
+        let made = server.write(START, "identity/group", &body).unwrap();
+        made["data"]["id"].as_str().unwrap().to_owned()
+    };
+    let (his, empty) = (group("his", &format!("\"{bob}\"")), group("empty", ""));
+    let other = server.write(START, "identity/entity", r#"{"name":"other"}"#).unwrap();
+    let other = other["data"]["id"].as_str().unwrap().to_owned();
+    server.write(START, "sys/auth/more", r#"{"type":"userpass"}"#).unwrap();
+    let accessor_of = |path: &str| {
+        let context = server.0.context.load_full().unwrap();
+        context.view.mounts.route(path).unwrap().0.entry.accessor.clone()
+    };
+    let (here, elsewhere) = (accessor_of("auth/userpass/"), accessor_of("auth/more/"));
+    for (name, item, asks) in [
+        ("auth_method_types", "userpass", true),
+        ("auth_method_types", "approle", false),
+        ("auth_method_accessors", here.as_str(), true),
+        ("auth_method_accessors", elsewhere.as_str(), false),
+        ("identity_entity_ids", bob.as_str(), true),
+        ("identity_entity_ids", other.as_str(), false),
+        ("identity_group_ids", his.as_str(), true),
+        ("identity_group_ids", empty.as_str(), false),
+    ] {
+        let body = format!(r#"{{"mfa_method_ids":"{method}","{name}":["{item}"]}}"#);
+        server.write(START, "identity/mfa/login-enforcement/all", &body).unwrap();
+        let login = server.log_in(START).unwrap();
+        assert_eq!(login["auth"]["client_token"] == "", asks, "{name} {item}");
+        server.ask(Operation::Delete, START, "identity/mfa/login-enforcement/all", "").unwrap();
+    }
+    let body = format!(r#"{{"mfa_method_ids":"{method}","auth_method_types":"userpass"}}"#);
+    server.write(START, "identity/mfa/login-enforcement/all", &body).unwrap();
+    server.enter(START, "phone", &key.code(period(START))).unwrap();
+    // A method without a name is not found by none.
+    server.write(START, &named, r#"{"method_name":""}"#).unwrap();
+    let refused = server.enter(START + 60, "", &key.code(period(START + 60)));
+    assert!(refused.is_err(), "{refused:?}");
+}
