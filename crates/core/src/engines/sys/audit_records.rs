@@ -307,3 +307,86 @@ fn outcome(record: &Map) -> Option<RecordOutcome> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of a record with these members, behind a prefix.
+    fn line(members: &str) -> Vec<u8> {
+        format!("@cee: {{{members}}}").into_bytes()
+    }
+
+    fn judge(pairs: &[(&str, &str)], members: &str) -> Fit {
+        let fields: Map =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        RecordFilter::from_fields(Fields::new(&fields)).unwrap().judge(&line(members))
+    }
+
+    #[test]
+    fn a_record_fits_by_each_of_what_is_asked_for() {
+        let record = format!(
+            r#""time":"2027-01-31T08:00:00Z","type":"response","chain":{{"seq":7}},
+            "auth":{{"entity_id":"e1","display_name":"ada"}},
+            "request":{{"path":"secret/data/a","operation":"read","remote_address":"10.0.0.1",
+            "headers":{{"{INTENT_HEADER}":["backup","restore"]}}}}"#
+        );
+        for (name, value, fit) in [
+            ("path", "secret/data/a", Fit::Yes),
+            ("path", "secret/data/", Fit::No),
+            ("path", "secret/*", Fit::Yes),
+            ("path", "sys/*", Fit::No),
+            ("entity", "e1", Fit::Yes),
+            ("entity", "ada", Fit::Yes),
+            ("entity", "e", Fit::No),
+            ("operation", "read", Fit::Yes),
+            ("operation", "rea", Fit::No),
+            ("address", "10.0.0.1", Fit::Yes),
+            ("address", "10.0.0", Fit::No),
+            ("intent", "restore", Fit::Yes),
+            ("intent", "store", Fit::No),
+            ("contains", "ecret/dat", Fit::Yes),
+            ("contains", "nowhere", Fit::No),
+            ("outcome", "ok", Fit::Yes),
+            ("outcome", "error", Fit::No),
+            ("outcome", "denied", Fit::No),
+            ("since", "2027-01-31T08:00:00Z", Fit::Yes),
+            ("since", "2027-01-31T08:00:01Z", Fit::TooOld),
+            ("until", "2027-01-31T08:00:00Z", Fit::Yes),
+            ("until", "2027-01-31T07:59:59Z", Fit::No),
+            ("from_seq", "7", Fit::Yes),
+            ("from_seq", "6", Fit::Yes),
+            ("from_seq", "8", Fit::TooOld),
+        ] {
+            assert_eq!(judge(&[(name, value)], &record), fit, "{name}={value}");
+        }
+        // All that is said has to fit, and what is too old is so whatever else is said.
+        let (path, entity) = (("path", "secret/data/a"), ("entity", "e1"));
+        assert_eq!(judge(&[path, entity], &record), Fit::Yes);
+        assert_eq!(judge(&[path, ("entity", "e2")], &record), Fit::No);
+        assert_eq!(judge(&[("path", "x"), entity], &record), Fit::No);
+        assert_eq!(judge(&[("entity", "e2"), ("from_seq", "8")], &record), Fit::TooOld);
+        assert_eq!(judge(&[("entity", "e2"), ("from_seq", "7")], &record), Fit::No);
+        assert_eq!(judge(&[], "rubbish"), Fit::Yes);
+        assert_eq!(judge(&[path], "rubbish"), Fit::No);
+    }
+
+    #[test]
+    fn what_came_of_a_request_is_in_the_record_of_its_answer() {
+        let fits = |members: &str| {
+            ["ok", "denied", "error"]
+                .map(|wanted| judge(&[("outcome", wanted)], members) == Fit::Yes)
+        };
+        for (members, ok_denied_error) in [
+            (r#""type":"response""#, [true, false, false]),
+            (r#""type":"exchange","error":"""#, [true, false, false]),
+            (r#""type":"request""#, [false, false, false]),
+            (r#""type":"response","error":"1 error: permission denied""#, [false, true, true]),
+            (r#""type":"request","error":"denied""#, [false, true, true]),
+            (r#""type":"response","error":"no route""#, [false, false, true]),
+            (r#""error":"no route""#, [false, false, false]),
+        ] {
+            assert_eq!(fits(members), ok_denied_error, "{members}");
+        }
+    }
+}

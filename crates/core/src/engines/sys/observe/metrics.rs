@@ -64,3 +64,23 @@ pub(in crate::engines::sys) fn answer(
         _ => Err(Error::invalid("metric response format unknown: leave it out or say prometheus")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::tests::request;
+
+    #[test]
+    fn only_a_read_of_the_metrics_without_a_token_is_for_anyone() {
+        let asked = |token, operation, path| {
+            Core::is_for_open_metrics(&request(token, operation, path, ""))
+        };
+        assert!(asked(None, Operation::Read, "sys/metrics"));
+        assert!(!asked(Some("t"), Operation::Read, "sys/metrics"));
+        assert!(!asked(None, Operation::Update, "sys/metrics"));
+        assert!(!asked(None, Operation::Read, "sys/metrics/json"));
+        let mut help = request(None, Operation::Read, "sys/metrics", "");
+        help.query = vec![("help".to_owned(), "1".to_owned())];
+        assert!(!Core::is_for_open_metrics(&help));
+    }
+}
