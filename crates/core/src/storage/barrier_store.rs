@@ -434,3 +434,39 @@ fn damaged(storage: &[u8], why: &str) -> Error {
     let key: String = storage.iter().map(|byte| format!("{byte:02x}")).collect();
     Error::Damaged(format!("record {key}: {why}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::open_core;
+    use crate::storage::keys::{self, MountId};
+
+    use super::*;
+
+    #[test]
+    fn records_that_are_read_written_and_deleted_are_counted() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let store = &context.store;
+        let since = |before: [u64; 4]| {
+            let after = store.counts();
+            [GETS, PUTS, DELETES, SCANS].map(|at| after[at] - before[at])
+        };
+        let (a, b, c) = (
+            keys::storage(MountId::CUBBYHOLE, "a"),
+            keys::storage(MountId::CUBBYHOLE, "b"),
+            keys::storage(MountId::CUBBYHOLE, "c"),
+        );
+        let before = store.counts();
+        let mut batch = Batch::new();
+        batch.put(a.clone(), vec![1]);
+        batch.put(b, vec![2]);
+        batch.delete(c);
+        pollster::block_on(store.commit(batch)).unwrap();
+        assert_eq!(since(before), [0, 2, 1, 0]);
+        assert_eq!(store.get(&a).unwrap().unwrap().value, vec![1]);
+        assert_eq!(since(before), [1, 2, 1, 0]);
+        store.scan(&[keys::kind::CLUSTER], &mut |_, _| Visit::Continue).unwrap();
+        assert_eq!(since(before), [1, 2, 1, 1]);
+    }
+}

@@ -52,3 +52,23 @@ impl ClusterIdentity {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_reads_back_and_one_with_another_key_does_not() {
+        let token_key = TokenKey::new(zeroize::Zeroizing::new([0x5a; 32]));
+        let identity = ClusterIdentity { id: "i".into(), name: "n".into(), token_key };
+        let text = String::from_utf8(identity.encode()).unwrap();
+        let read = |text: &str| ClusterIdentity::decode(text.as_bytes());
+        let back = read(&text).unwrap();
+        assert_eq!((back.id.as_str(), back.name.as_str()), ("i", "n"));
+        assert_eq!(back.token_key.hash("t").as_ref(), identity.token_key.hash("t").as_ref());
+        let key = "5a".repeat(32);
+        for wrong in ["5a".repeat(31), "5a".repeat(33), "\u{20ac}a".repeat(16), "zz".repeat(32)] {
+            assert!(read(&text.replace(&key, &wrong)).is_none(), "{wrong}");
+        }
+    }
+}

@@ -207,3 +207,89 @@ fn bounded(names: Vec<String>) -> Result<Vec<String>, Error> {
     }
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, open_core};
+    use crate::view::NamespaceContext;
+
+    fn storage(context: &NamespaceContext) -> EngineStorage<'_> {
+        let (mount, _) = context.view.mounts.route("cubbyhole/").unwrap();
+        let index = Arc::clone(&mount.index);
+        EngineStorage::new(&context.store, &context.latches, mount.entry.id, index)
+    }
+
+    fn commit(storage: &EngineStorage<'_>, writes: Writes) -> Result<WriteOutcome, Error> {
+        pollster::block_on(Backend::commit(storage, writes))
+    }
+
+    #[test]
+    fn names_are_listed_by_folder_and_all_that_is_below_scanned() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let storage = storage(&context);
+        for name in ["f/a", "f/d/b", "f/d/c", "g"] {
+            pollster::block_on(storage.put(name, vec![1])).unwrap();
+        }
+        assert_eq!(storage.list("f/").unwrap(), ["a", "d/"]);
+        assert_eq!(storage.list("").unwrap(), ["f/", "g"]);
+        assert_eq!(storage.scan("f/").unwrap(), ["a", "d/b", "d/c"]);
+        assert_eq!(storage.list_some("f/", 1), ["a"]);
+        assert_eq!(storage.list_page("f/", Some("a"), 9), ["d/"]);
+        pollster::block_on(storage.delete("f/a")).unwrap();
+        assert_eq!(storage.list("f/").unwrap(), ["d/"]);
+        assert!(storage.get("f/a").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_record_and_a_list_are_as_long_as_their_limits_let_them() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let storage = storage(&context);
+        let put = |bytes| storage.put_in(&mut Batch::new(), "a", vec![0; bytes]);
+        assert_eq!(put(ENTRY_BYTES_MAX), Ok(()));
+        assert!(matches!(put(ENTRY_BYTES_MAX + 1), Err(Error::TooLarge(_))));
+        assert!(bounded(vec![String::new(); LIST_ENTRIES_MAX]).is_ok());
+        assert!(bounded(vec![String::new(); LIST_ENTRIES_MAX + 1]).is_err());
+    }
+
+    #[test]
+    fn what_was_read_and_changed_since_leads_to_a_conflict() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let storage = storage(&context);
+        let write = |version| {
+            let reads = vec![("a".to_owned(), version)];
+            commit(
+                &storage,
+                Writes { reads, puts: vec![("b".to_owned(), vec![1])], ..Writes::default() },
+            )
+        };
+        let absent = Version(Seqno::ABSENT.0);
+        assert_eq!(write(absent), Ok(WriteOutcome::Committed));
+        pollster::block_on(storage.put("a", vec![1])).unwrap();
+        assert_eq!(write(absent), Ok(WriteOutcome::Conflict));
+        let version = Backend::get(&storage, "a").unwrap().unwrap().version;
+        assert_eq!(write(version), Ok(WriteOutcome::Committed));
+    }
+
+    #[test]
+    fn what_hangs_on_the_token_of_who_asks_takes_one_that_is_there() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let write = |storage: &EngineStorage<'_>| {
+            let puts = vec![("a".to_owned(), vec![1])];
+            commit(storage, Writes { puts, needs_caller: true, ..Writes::default() })
+        };
+        let bad = Err(Error::Denied(Denial::BadToken));
+        assert_eq!(write(&storage(&context)), bad);
+        assert_eq!(write(&storage(&context).asked_by([7; 32])), bad);
+        let text = crate::api::request::TokenText::new(ROOT);
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let caller =
+            crate::caller::policies::CallerPolicies::with_text(&context, text, now).unwrap();
+        assert_eq!(write(&storage(&context).asked_by(caller.hash)), Ok(WriteOutcome::Committed));
+    }
+}

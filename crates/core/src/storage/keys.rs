@@ -395,6 +395,17 @@ fn with_path(kind: u8, id: MountId, path: &str, extra: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// Data of past versions lies under them.
+    #[test]
+    fn the_keys_of_single_records_are_what_they_were() {
+        assert_eq!(seal_config(), [kind::BARRIER, 1]);
+        assert_eq!(keyring(), [kind::BARRIER, 2]);
+        assert_eq!(set_up(), [kind::BARRIER, 3]);
+        assert_eq!(cluster(), [kind::CLUSTER]);
+        assert_eq!(mount_counter(), [kind::MOUNT_COUNTER]);
+        assert_eq!(authority(), [kind::AUTHORITY]);
+    }
+
     #[test]
     fn keys_parse_back() {
         let id = MountId(7);

@@ -83,3 +83,22 @@ impl Drop for Budget {
         self.count(0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_share_one_pool_and_give_back_what_they_counted() {
+        let pool = MemoryPool::new(100);
+        let (one, two) = (Budget::new(Arc::clone(&pool)), Budget::new(Arc::clone(&pool)));
+        assert_eq!(one.count(60), 0);
+        assert_eq!(two.count(40), 0);
+        assert_eq!(two.count(55), 15);
+        assert_eq!(one.count(10), 0);
+        assert_eq!(one.count(70), 25);
+        drop(two);
+        assert_eq!(one.count(100), 0);
+        assert_eq!(one.count(101), 1);
+    }
+}

@@ -235,4 +235,18 @@ mod tests {
         }
         assert!(shapes.len() <= 4 * SHAPES_SPARE, "{}", shapes.len());
     }
+
+    #[test]
+    fn a_shape_that_a_token_has_stays() {
+        let shapes = Shapes::default();
+        let entry = make_root(Timestamp::UNIX_EPOCH).unwrap();
+        let live = CachedToken::new(entry.clone(), 0, &shapes);
+        for at in 0..5 * SHAPES_SPARE {
+            let mut entry = entry.clone();
+            entry.auth.display_name = at.to_string();
+            drop(CachedToken::new(entry, 0, &shapes));
+        }
+        let again = CachedToken::new(entry, 0, &shapes);
+        assert!(Arc::ptr_eq(&live.shape, &again.shape));
+    }
 }

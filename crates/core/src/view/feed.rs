@@ -332,7 +332,59 @@ mod tests {
         for position in count + 1..=2 * count {
             feed.append(Position(position), vec![change(&long)]);
         }
-        assert!(feed.ring().bytes <= FEED_BYTES_MAX);
+        let ring = feed.ring();
+        let bytes_of =
+            |change: &FeedChange| size_of::<(FeedPosition, FeedChange)>() + change.path.len();
+        let bytes: usize = ring.changes.iter().map(|(_, change)| bytes_of(change)).sum();
+        assert_eq!(ring.bytes, bytes);
+        assert!(bytes <= FEED_BYTES_MAX && bytes + 2_000 > FEED_BYTES_MAX, "{bytes}");
+    }
+
+    #[test]
+    fn a_look_that_meets_the_last_change_is_at_the_end() {
+        let feed = Feed::default();
+        feed.start(Position(1));
+        feed.append(Position(2), vec![change("a"), change("b"), change("c")]);
+        let taken = feed.take(FeedPosition::after(Position(1)), 3, |_| true).unwrap();
+        assert!(taken.at_end);
+        assert_eq!(taken.upto, FeedPosition::after(Position(2)));
+        let places: Vec<_> = taken.changes.iter().map(|(place, _)| place.to_string()).collect();
+        assert_eq!(places, ["2.0", "2.1", "2"], "the last stands for the whole batch");
+        let taken = feed.take(FeedPosition::after(Position(1)), 2, |_| true).unwrap();
+        assert!(!taken.at_end && taken.upto.to_string() == "2.1");
+    }
+
+    #[test]
+    fn who_listens_is_notified_of_changes_and_of_no_empty_batch() {
+        let feed = Feed::default();
+        let mut heard = feed.listen();
+        let mut is_notified = || {
+            let is_notified = heard.has_changed().unwrap();
+            heard.mark_unchanged();
+            is_notified
+        };
+        assert!(!is_notified());
+        feed.append(Position(1), Vec::new());
+        assert!(!is_notified());
+        feed.append(Position(2), vec![change("a")]);
+        assert!(is_notified() && !is_notified());
+        feed.notify_watchers();
+        assert!(is_notified());
+    }
+
+    #[test]
+    fn followers_are_counted_in_all_and_who_is_refused_leaves_nothing_behind() {
+        let feed = Arc::new(Feed::default());
+        let token = |at: usize| {
+            let mut token = [0; 32];
+            token[..8].copy_from_slice(&at.to_be_bytes());
+            token
+        };
+        let held: Vec<_> = (0..STREAMS_MAX).map(|at| feed.admit(token(at)).unwrap()).collect();
+        assert!(feed.admit(token(STREAMS_MAX)).is_none() && feed.admit(token(0)).is_none());
+        assert_eq!(feed.followers.lock().unwrap().len(), STREAMS_MAX);
+        drop(held);
+        assert!(feed.followers.lock().unwrap().is_empty());
     }
 
     #[test]

@@ -531,3 +531,49 @@ fn current_record(
     let record = records.get(key).map_err(|_| DamagedRecord("kv version unreadable"))?;
     Ok(record.ok_or(DamagedRecord("kv version missing"))?.value)
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::{Read, Update};
+
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    #[test]
+    fn nothing_is_served_from_memory_after_a_batch_that_does_not_open() {
+        let core = open_core(RouteAccess::Token);
+        for name in ["a", "b"] {
+            let data = r#"{"data":{"v":1}}"#;
+            ask(&core, Some(ROOT), Update, &format!("secret/data/{name}"), data).unwrap();
+        }
+        let view = Arc::clone(&core.context.load_full().unwrap().view);
+        assert_eq!(view.hot_stats().0, 2);
+        let before = view.feed.latest();
+        let mut batch = Batch::new();
+        batch.put(vec![0x7f; 40], vec![1; 40]);
+        let position = pollster::block_on(core.store.commit(batch)).unwrap();
+        assert_eq!(view.hot_stats(), (0, 0.0));
+        assert_eq!(view.feed.latest(), crate::view::FeedPosition::after(position));
+        assert!(view.feed.take(before, 9, |_| true).is_err(), "nobody knows what it changed");
+        assert!(ask(&core, Some(ROOT), Read, "secret/data/a", "").is_ok());
+    }
+
+    #[test]
+    fn what_an_upgrade_passed_by_is_nobodys() {
+        let core = open_core(RouteAccess::Token);
+        ask(&core, Some(ROOT), Update, "secret/data/a", r#"{"data":{"v":1}}"#).unwrap();
+        let context = core.context.load_full().unwrap();
+        let (mount, _) = context.view.mounts.route("secret/").unwrap();
+        let (held, latest) = (context.view.hot_stats().0, context.view.feed.latest());
+        let mut batch = Batch::new();
+        batch
+            .put(keys::kv_one(mount.entry.id, "late"), crate::records::kv::encode_one(None, b"{}"));
+        batch.delete(keys::kv_one(mount.entry.id, "a"));
+        pollster::block_on(context.store.commit(batch)).unwrap();
+        assert!(mount.index.contains("a") && !mount.index.contains("late"));
+        assert_eq!(context.view.hot_stats().0, held);
+        let heard = context.view.feed.take(latest, 9, |_| true).unwrap();
+        assert!(!heard.changes.iter().any(|(_, change)| &*change.path == "late"));
+    }
+}

@@ -140,3 +140,36 @@ pub(crate) fn hot_key(mount: MountId, path: &str) -> Vec<u8> {
     key.extend_from_slice(path.as_bytes());
     key
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_was_read_is_kept_for_one_round_more() {
+        let header = HotHeader {
+            version: 1,
+            created_ns: 0,
+            deletion_ns: HotHeader::NEVER,
+            custom_bytes: 0,
+            metadata_version: 0,
+            lease_secs: HotHeader::NO_LEASE,
+            versions: 1,
+            deleted: false,
+            destroyed: false,
+        };
+        let slot = HotSlot::new(header);
+        assert!(slot.take_used() && !slot.take_used());
+        slot.note_use();
+        slot.note_use();
+        assert!(slot.take_used() && !slot.take_used());
+    }
+
+    #[test]
+    fn each_path_of_each_mount_has_a_key_of_its_own() {
+        assert_eq!(hot_key(MountId(0x0102), "ab"), b"\0\0\x01\x02ab");
+        let keys = [(1, "a"), (1, "b"), (2, "a"), (1, ""), (1, "a/b")];
+        let keys = keys.map(|(mount, path)| hot_key(MountId(mount), path));
+        assert!((0..keys.len()).all(|at| !keys[..at].contains(&keys[at])));
+    }
+}

@@ -43,3 +43,19 @@ pub(crate) struct LastHeard {
     pub(crate) is_stale: AtomicBool,
     pub(crate) is_removed: AtomicBool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_whose_place_was_taken_shows_nothing_new_for_ever() {
+        let outdated = Outdated::default();
+        assert!(!outdated.is_set());
+        assert_eq!(outdated.limit(AsOf::ALWAYS).to_bits(), AsOf::ALWAYS.to_bits());
+        outdated.set(None);
+        assert!(outdated.is_set());
+        assert_eq!(outdated.limit(AsOf::ALWAYS).to_bits(), AsOf::NEVER.to_bits());
+        assert_eq!(outdated.limit(AsOf::NEVER).to_bits(), AsOf::NEVER.to_bits());
+    }
+}

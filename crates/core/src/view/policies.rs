@@ -170,7 +170,35 @@ pub(crate) fn builtin() -> [(&'static str, &'static str); 1] {
 
 #[cfg(test)]
 mod tests {
+    use kallisto_auth::NoIdentity;
+
     use super::*;
+
+    #[test]
+    fn what_was_compiled_holds_until_a_policy_changes_or_a_rule_ends() {
+        let policies = Policies::default();
+        let text = r#"path "a" { capabilities = ["read"] expiration = "60" }"#;
+        assert!(policies.put("p", text));
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let named = policies.named(["p".to_owned()].iter()).unwrap();
+        let compiled = |second| Compiled {
+            generation: policies.generation.load(Ordering::Acquire),
+            watched: None,
+            is_barred: false,
+            acl: AclSet::compile_below(&named, &NoIdentity, "", at(second)),
+        };
+        let early = compiled(0);
+        assert!(policies.holds(&early, at(0)) && policies.holds(&early, at(59)));
+        assert!(!policies.holds(&early, at(60)) && !policies.holds(&early, at(61)));
+        assert!(policies.holds(&compiled(60), at(1_000)), "nothing of it ends any more");
+        assert!(policies.exists("p") && !policies.exists("q"));
+        assert!(policies.exists(RESPONSE_WRAPPING_NAME), "which is not listed");
+        assert_eq!(policies.names(), ["p"]);
+        assert_eq!(policies.rule_count(&["p".to_owned(), "q".to_owned()]), 1);
+        policies.remove("p");
+        assert!(!policies.holds(&early, at(0)));
+        assert!(!policies.exists("p") && policies.names().is_empty());
+    }
 
     #[test]
     fn a_token_has_only_so_many_rules() {

@@ -246,6 +246,7 @@ mod tests {
             sorted(model.values().filter(|row| wanted(row)).map(|row| row.0))
         };
         assert_eq!(sorted(relations.all()), of(&|_| true));
+        assert_eq!(relations.ending(), of(&|row| row.3.is_some()).len());
         assert_eq!(sorted(relations.children()), of(&|row| row.2.is_some()));
         for at in 0..8_u64 {
             assert_eq!(sorted(relations.with_accessor(at)), of(&|row| row.1 == at));
@@ -256,12 +257,25 @@ mod tests {
         for path in ["", "a", "a/", "a/b", "a/b/", "a-b"] {
             assert_eq!(sorted(relations.made_below(path)), of(&|row| row.4.starts_with(path)));
             assert_eq!(sorted(relations.made_at(path)), of(&|row| row.4 == path));
+            let below = |fits: &dyn Fn(&str) -> bool| {
+                model.values().filter(|row| row.4.starts_with(path) && fits(&row.4)).count()
+            };
+            let all = relations.count_at(path, usize::MAX, |_| true);
+            assert_eq!(all, below(&|_| true));
+            let some = relations.count_at(path, usize::MAX, |path| path.contains('b'));
+            assert_eq!(some, below(&|path| path.contains('b')));
+            assert_eq!(relations.count_at(path, 0, |_| true), 0);
+            let limited = relations.count_at(path, all / 2, |_| true);
+            assert!((all / 2..=all).contains(&limited));
         }
         for folder in ["", "a/", "a/b/"] {
             let rests = model.values().filter_map(|row| row.4.strip_prefix(folder));
             let expected: BTreeSet<String> =
                 rests.map(|rest| format!("{}/", rest.split('/').next().unwrap())).collect();
-            assert_eq!(relations.folders(folder, 100), Vec::from_iter(expected), "{folder}");
+            let expected = Vec::from_iter(expected);
+            assert_eq!(relations.folders(folder, 100), expected, "{folder}");
+            assert_eq!(relations.folders(folder, 0), Vec::<String>::new());
+            assert!(relations.folders(folder, 1).len() <= 1);
         }
     }
 
