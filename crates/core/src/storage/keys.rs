@@ -404,6 +404,8 @@ mod tests {
         assert_eq!(cluster(), [kind::CLUSTER]);
         assert_eq!(mount_counter(), [kind::MOUNT_COUNTER]);
         assert_eq!(authority(), [kind::AUTHORITY]);
+        assert_eq!(namespace_counter(), [kind::NAMESPACE_COUNTER]);
+        assert_eq!(engine_prefix(kind::KV_ONE, MountId(0x0102)), [kind::KV_ONE, 0, 0, 1, 2]);
     }
 
     #[test]

@@ -55,3 +55,27 @@ impl Latches {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn who_holds_the_latches_of_many_keys_holds_each_and_few_others() {
+        let latches = Latches::new().unwrap();
+        let is_held = |key: &[u8]| {
+            let mut latch = pin!(latches.hold(key));
+            latch.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+        };
+        let keys = [b"a".to_vec(), b"b".to_vec(), b"a".to_vec()];
+        let held = pollster::block_on(latches.hold_all(&keys));
+        assert!(keys.iter().all(|key| is_held(key)));
+        let others = (0..100_u8).filter(|other| is_held(&[*other, 0])).count();
+        assert!(others < 50, "{others}");
+        drop(held);
+        assert!(!keys.iter().any(|key| is_held(key)));
+    }
+}

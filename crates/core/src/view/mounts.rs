@@ -125,3 +125,31 @@ impl Mounts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::Update;
+
+    use crate::api::error::Error;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    #[test]
+    fn mounts_lie_neither_below_nor_above_nor_upon_each_other() {
+        let core = open_core(RouteAccess::Token);
+        let mount = |path: &str| {
+            ask(&core, Some(ROOT), Update, &format!("sys/mounts/{path}"), r#"{"type":"kv"}"#)
+        };
+        mount("team/a").unwrap();
+        for taken in ["team", "team/a", "team/a/b", "one/x", "secret"] {
+            assert!(matches!(mount(taken), Err(Error::Invalid(_))), "{taken}");
+        }
+        mount("team/b").unwrap();
+        mount("tea").unwrap();
+        let context = core.context.load_full().unwrap();
+        let conflict = |path: &str| context.view.mounts.conflict(path);
+        assert_eq!(conflict("team/a/b/").as_deref(), Some("team/a/"));
+        assert_eq!(conflict("team/").as_deref(), Some("team/a/"));
+        assert_eq!(conflict("teams/"), None);
+    }
+}

@@ -21,3 +21,21 @@ impl SortedNames {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_were_put_and_not_removed_in_order() {
+        let names = SortedNames::default();
+        assert!(names.names().is_empty());
+        for name in ["b", "a", "c", "a"] {
+            names.put(name);
+        }
+        assert_eq!(names.names(), ["a", "b", "c"]);
+        names.remove("b");
+        names.remove("d");
+        assert_eq!(names.names(), ["a", "c"]);
+    }
+}

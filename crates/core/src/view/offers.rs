@@ -83,3 +83,65 @@ impl View {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use kallisto_auth::Operation::{Read, Update};
+    use kallisto_store::MemoryStore;
+
+    use crate::platform::server_info::ServerInfo;
+    use crate::routes::tests::{ROOT, ask};
+    use crate::state::Core;
+    use crate::view::hot_key;
+
+    const BYTES_MAX: usize = 100_000;
+    /// A few entries more may be there than the budget says.
+    const BYTES_ABOVE: usize = BYTES_MAX / 10;
+    const SECRETS: usize = 300;
+
+    fn put(core: &Core, at: usize) {
+        let body = format!(r#"{{"data":{{"v":"{}"}}}}"#, "x".repeat(1_000));
+        ask(core, Some(ROOT), Update, &format!("secret/data/{at}"), &body).unwrap();
+    }
+
+    #[test]
+    fn memory_is_kept_to_its_budget_and_what_left_it_comes_back_when_it_is_read() {
+        let info = ServerInfo { hot_bytes_max: BYTES_MAX, ..ServerInfo::default() };
+        let core = Core::new(Arc::new(MemoryStore::new()), info);
+        let root = Some(ROOT.to_owned().into());
+        pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+        let context = core.context.load_full().unwrap();
+        let view = &context.view;
+        let live = || {
+            let memory = view.hot.memory();
+            memory.entry_bytes - memory.retired_bytes
+        };
+        for at in 0..SECRETS {
+            put(&core, at);
+            assert!(live() <= BYTES_MAX + BYTES_ABOVE, "{at}");
+        }
+        assert!(live() > BYTES_MAX / 2, "{}", live());
+        assert_eq!(view.hot.len() + view.evicted(), SECRETS);
+        let (mount, _) = view.mounts.route("secret/").unwrap();
+        let is_in_memory = |at: usize| {
+            let guard = view.hot.pin();
+            view.hot.get(&hot_key(mount.entry.id, &at.to_string()), &guard).is_some()
+        };
+        let gone = (0..SECRETS).find(|at| !is_in_memory(*at)).unwrap();
+        assert_eq!(view.offered(), 0);
+        ask(&core, Some(ROOT), Read, &format!("secret/data/{gone}"), "").unwrap();
+        assert!(view.offered() == 1 && is_in_memory(gone));
+        assert!(live() <= BYTES_MAX + BYTES_ABOVE);
+        // What was read before something was folded may be old by now.
+        let folds = view.folds();
+        put(&core, SECRETS);
+        view.hot.clear();
+        let metadata = crate::engines::kv::v2::stage::metadata(&context, &mount, "0");
+        let metadata = metadata.unwrap().0.unwrap();
+        view.offer_secret(folds, mount.entry.id, "0", &metadata, None);
+        assert!(view.offered() == 2 && !is_in_memory(0));
+    }
+}
