@@ -122,6 +122,30 @@ mod tests {
     use crate::routes::tests::{ROOT, ask, open_core};
 
     #[test]
+    fn a_write_creates_what_is_not_there_whatever_the_version() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let (one, _) = context.view.mounts.route("one/").unwrap();
+        let (two, _) = context.view.mounts.route("secret/").unwrap();
+        let creates = |state, mount: &Mount, path: &str| KvEngine(state).creates(mount, path);
+        for is_there in [false, true] {
+            assert_eq!(creates(KvState::V1, &one, "a"), !is_there);
+            for path in ["data/a", "metadata/a", "import/a"] {
+                assert_eq!(creates(KvState::V2, &two, path), !is_there, "{path}");
+            }
+            for path in ["delete/a", "config", "a"] {
+                assert!(!creates(KvState::V2, &two, path), "{path}");
+            }
+            assert!(!creates(KvState::Upgrading, &two, "data/a"));
+            ask(&core, Some(ROOT), Operation::Update, "one/a", r#"{"v":1}"#).unwrap();
+            let data = r#"{"data":{"v":1}}"#;
+            ask(&core, Some(ROOT), Operation::Update, "secret/data/a", data).unwrap();
+        }
+        assert!(!KvEngine(KvState::Upgrading).has_snapshots());
+        assert!(KvEngine(KvState::V1).has_snapshots() && KvEngine(KvState::V2).has_snapshots());
+    }
+
+    #[test]
     fn a_folder_is_not_written_to() {
         use Operation::{Patch, Update};
         let core = open_core(RouteAccess::Token);

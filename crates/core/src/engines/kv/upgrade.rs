@@ -184,9 +184,76 @@ async fn end(context: &NamespaceContext, id: MountId) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use kallisto_auth::Operation::{Read, Update};
+
     use super::*;
+    use crate::api::response::Response;
     use crate::platform::server_info::RouteAccess;
-    use crate::routes::tests::open_core;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    /// How often a mount is looked at until its upgrade has ended.
+    const LOOKS_MAX: usize = 10_000;
+
+    fn begin(context: &NamespaceContext, path: &str) -> MountId {
+        let (mount, _) = context.view.mounts.route(path).unwrap();
+        let mut batch = Batch::new();
+        batch.put(keys::mount(mount.entry.id), begun(mount.entry.clone()).encode());
+        pollster::block_on(context.store.commit(batch)).unwrap();
+        mount.entry.id
+    }
+
+    fn is_upgraded(context: &NamespaceContext, id: MountId) -> bool {
+        let kind = context.view.mounts.with_id(id).unwrap().entry.kind;
+        assert!([EngineKind::KV_UPGRADING, EngineKind::KV_V2].contains(&kind));
+        kind == EngineKind::KV_V2
+    }
+
+    fn is_soon_upgraded(context: &NamespaceContext, id: MountId) -> bool {
+        (0..LOOKS_MAX).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            is_upgraded(context, id)
+        })
+    }
+
+    /// Of the root namespace and of one inside, whose records have other keys.
+    #[test]
+    fn an_upgrade_that_nobody_goes_on_with_is_taken_up_once_a_term() {
+        let core = open_core(RouteAccess::Token);
+        ask(&core, Some(ROOT), Update, "sys/namespaces/team", "{}").unwrap();
+        for namespace in ["", "team/"] {
+            for mount in ["old", "older"] {
+                let mount = format!("{namespace}sys/mounts/{mount}");
+                ask(&core, Some(ROOT), Update, &mount, r#"{"type":"kv"}"#).unwrap();
+            }
+            for at in 0..=BATCH_SECRETS_MAX {
+                let secret = format!("{namespace}old/f/{at}");
+                ask(&core, Some(ROOT), Update, &secret, r#"{"v":"x"}"#).unwrap();
+            }
+            let root = core.context.load_full().unwrap();
+            let context = match namespace {
+                "" => root,
+                below => root.view.namespaces.at(below).unwrap().context(&root).unwrap(),
+            };
+            let id = begin(&context, "old/");
+            take_up_if_cut_short(&context, Timestamp::UNIX_EPOCH).unwrap();
+            assert!(is_soon_upgraded(&context, id));
+            for at in [0, BATCH_SECRETS_MAX] {
+                let secret = format!("{namespace}old/data/f/{at}");
+                let Response::Logical(read) = ask(&core, Some(ROOT), Read, &secret, "").unwrap()
+                else {
+                    panic!("{secret} is gone");
+                };
+                assert!(read.data.starts_with(br#"{"data":{"v":"x"}"#));
+            }
+            // What began in this term is gone on with by who began it.
+            let id = begin(&context, "older/");
+            take_up_if_cut_short(&context, Timestamp::UNIX_EPOCH).unwrap();
+            assert!(!is_upgraded(&context, id));
+            context.upgraded.store(0, Ordering::Release);
+            take_up_if_cut_short(&context, Timestamp::UNIX_EPOCH).unwrap();
+            assert!(is_soon_upgraded(&context, id));
+        }
+    }
 
     #[test]
     fn a_write_whose_mount_began_to_be_upgraded_meanwhile_is_not_acknowledged() {

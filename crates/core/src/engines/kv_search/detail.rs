@@ -70,3 +70,43 @@ fn add(metadata: &SecretMetadata, now_ns: i64, entry: &mut Map) -> Result<(), Er
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::kv::VersionInfo;
+
+    #[test]
+    fn a_secret_is_live_deleted_destroyed_or_empty() {
+        let live = VersionInfo {
+            version: 3,
+            created_ns: 5,
+            deletion_ns: None,
+            deleted: false,
+            destroyed: false,
+            has_no_data: false,
+        };
+        for (info, state) in [
+            (None, "empty"),
+            (Some(live), "live"),
+            (Some(VersionInfo { deletion_ns: Some(11), ..live }), "live"),
+            (Some(VersionInfo { deletion_ns: Some(10), ..live }), "deleted"),
+            (Some(VersionInfo { deletion_ns: Some(5), deleted: true, ..live }), "deleted"),
+            (Some(VersionInfo { destroyed: true, ..live }), "destroyed"),
+            (Some(VersionInfo { deletion_ns: Some(5), destroyed: true, ..live }), "destroyed"),
+        ] {
+            let metadata = SecretMetadata {
+                current_version: 3,
+                versions: info.into_iter().collect(),
+                custom: Some(r#"{"due":"soon","more":"x","owner":"ada"}"#.into()),
+                ..SecretMetadata::default()
+            };
+            let mut entry = Map::new();
+            add(&metadata, 10, &mut entry).unwrap();
+            assert_eq!(entry["state"].as_str(), Some(state));
+            assert_eq!(entry["owner"].as_str(), Some("ada"));
+            assert_eq!(entry["due"].as_str(), Some("soon"));
+            assert!(!entry.contains_key("more"));
+        }
+    }
+}

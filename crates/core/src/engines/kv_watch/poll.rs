@@ -220,6 +220,7 @@ mod tests {
             (two, Read, "data/a/", None),
             (two, Read, "config/a", None),
             (two, Read, "config", None),
+            (two, List, "config", None),
             (two, List, "metadata", folder("")),
             (two, Scan, "metadata/a/", folder("a/")),
             (two, List, "detailed-metadata/a/", folder("a/")),

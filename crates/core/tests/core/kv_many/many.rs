@@ -111,6 +111,12 @@ fn lists_of_paths_are_bounded() {
         let body = format!(r#"{{"writes":[{list}]}}"#);
         assert!(matches!(own(&site, TOKEN, "write", &body), Err(Error::Invalid(_))));
     }
+    for path in ["secret/data/a/", "secret/data/"] {
+        let body = format!(r#"{{"writes":[{{"path":"{path}","data":{{}}}}]}}"#);
+        let refused = own(&site, TOKEN, "write", &body);
+        let Err(Error::Invalid(why)) = refused else { panic!("{path}: {refused:?}") };
+        assert!(why.contains("cannot write to a path ending in '/'"), "{why}");
+    }
     assert_eq!(all_names(&site), Vec::<String>::new());
 }
 

@@ -171,6 +171,26 @@ fn a_search_finds_names_and_metadata_among_what_may_be_seen() {
 }
 
 #[test]
+fn a_folder_is_listed_by_those_who_reach_into_it_however_long_its_name_is() {
+    let site = Site::open(1 << 20);
+    for name in ["long/folder/deeper/one", "long/folder/other/two", "long/folder/three"] {
+        site.put(name, "v");
+    }
+    let rules = format!(
+        "{ROUTES} path \"secret/data/long/folder/deeper/*\" {{ capabilities = [\"read\"] }}"
+    );
+    let token = bearer(&site, "reacher", &rules);
+    for (folder, expected) in [
+        ("", ["long/"]),
+        ("long", ["folder/"]),
+        ("long/folder", ["deeper/"]),
+        ("long/folder/deeper", ["one"]),
+    ] {
+        assert_eq!(listed(&site, &token, folder, false, 10), expected, "{folder}");
+    }
+}
+
+#[test]
 fn a_search_is_given_in_pages() {
     let site = Site::open(1 << 20);
     for name in ["a/1", "a/2", "b", "c/1", "d"] {
