@@ -144,3 +144,33 @@ fn of_two_aliases_of_one_method_a_merge_keeps_the_one_that_is_named() {
         }
     }
 }
+
+#[test]
+fn each_change_of_a_group_or_of_its_alias_counts() {
+    let site = Site::open(1 << 20);
+    let accessor = accessor(&site);
+    let group = id(write(&site, "group", r#"{"name":"ext","type":"external"}"#));
+    let count = || {
+        let shown = ask(&site, Operation::Read, &format!("group/id/{group}"), "");
+        match &shown.unwrap().unwrap()["modify_index"] {
+            Json::Number(number) => number.parse::<u64>().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let first = count();
+    write(&site, &format!("group/id/{group}"), r#"{"policies":"p"}"#);
+    assert_eq!(count(), first + 1);
+    let made = id(write(&site, "group-alias", &alias("admins", &accessor, &group)));
+    assert_eq!(count(), first + 2);
+    write(&site, &format!("group-alias/id/{made}"), &alias("staff", &accessor, &group));
+    assert_eq!(count(), first + 3);
+    ask(&site, Operation::Delete, &format!("group-alias/id/{made}"), "").unwrap();
+    assert_eq!(count(), first + 4);
+    let refused = refusal(&site, "group-alias", &alias("x", "none", &group));
+    assert_eq!(refused, "invalid mount accessor \"none\"");
+    for kind in ["entity-alias", "group-alias"] {
+        assert!(refusal(&site, kind, r#"{"name":"x"}"#).contains("mount_accessor"));
+        let nameless = format!(r#"{{"mount_accessor":"{accessor}","canonical_id":"{group}"}}"#);
+        assert!(refusal(&site, kind, &nameless).contains("name"));
+    }
+}

@@ -3,7 +3,7 @@
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{Error, Operation, Request, Response};
 
-use crate::support::{Site, ask_as, request_of};
+use crate::support::{Site, ask_as, logical, request_of};
 
 use Operation::{List, Read, Update};
 
@@ -440,4 +440,47 @@ fn help_is_not_for_who_shows_no_token() {
         let answer = pollster::block_on(site.core.handle(&request));
         assert!(matches!(answer, Err(Error::Denied(_))), "{path}: {answer:?}");
     }
+}
+
+#[test]
+fn a_token_is_used_from_the_addresses_of_its_role_alone() {
+    let site = Site::open(1 << 20);
+    let role = r#"{"allowed_policies":"default","token_bound_cidrs":"10.0.0.0/8"}"#;
+    site.ask(Update, "auth/token/roles/near", role).unwrap();
+    let made = r#"{"id":"near","policies":["default"]}"#;
+    site.ask(Update, "auth/token/create/near", made).unwrap();
+    let from = |remote: Option<&str>| {
+        let remote = remote.map(|remote| remote.parse().unwrap());
+        let request = Request {
+            remote,
+            ..request_of("near", 0, Operation::Read, "auth/token/lookup-self", "")
+        };
+        pollster::block_on(site.core.handle(&request))
+    };
+    assert!(from(Some("10.1.2.3:4")).is_ok());
+    for remote in [Some("11.1.2.3:4"), Some("[::1]:4"), None] {
+        assert!(matches!(from(remote), Err(Error::Denied(_))), "{remote:?}");
+    }
+}
+
+#[test]
+fn a_login_method_that_goes_takes_the_tokens_of_its_logins_along_and_no_others() {
+    let site = Site::open(1 << 20);
+    let mut tokens = Vec::new();
+    for method in ["one", "two"] {
+        site.ask(Update, &format!("sys/auth/{method}"), r#"{"type":"userpass"}"#).unwrap();
+        let user = format!("auth/{method}/users/bob");
+        site.ask(Update, &user, r#"{"password":"secret-of-his"}"#).unwrap();
+        let login = format!("auth/{method}/login/bob");
+        let body = r#"{"password":"secret-of-his"}"#;
+        let answer = ask_as(&site.core, "", 0, Update, &login, body).unwrap();
+        let auth = json::parse_object(&logical(answer).auth).unwrap();
+        tokens.push(auth["client_token"].as_str().unwrap().to_owned());
+    }
+    let lives = |token: &str| {
+        ask_as(&site.core, token, 0, Operation::Read, "auth/token/lookup-self", "").is_ok()
+    };
+    assert!(tokens.iter().all(|token| lives(token)));
+    site.ask(Operation::Delete, "sys/auth/one", "").unwrap();
+    assert_eq!(tokens.iter().map(|token| lives(token)).collect::<Vec<_>>(), [false, true]);
 }

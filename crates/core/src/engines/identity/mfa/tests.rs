@@ -361,3 +361,70 @@ fn a_rule_asks_those_it_names_and_a_code_may_be_given_by_the_name_of_its_method(
     let refused = server.enter(START + 60, "", &key.code(period(START + 60)));
     assert!(refused.is_err(), "{refused:?}");
 }
+
+/// A key of everybody's would let everybody in.
+#[test]
+fn each_user_has_a_key_and_tries_of_their_own() {
+    let server = Server::new();
+    let (method, bobs) = server.factor();
+    server.write(START, "auth/userpass/users/eve", r#"{"password":"pw"}"#).unwrap();
+    let log_in = |secs: i64| {
+        let login = server.write(secs, "auth/userpass/login/eve", r#"{"password":"pw"}"#);
+        id_of(&login.unwrap())
+    };
+    let people = || {
+        let listed = server.ask(Operation::List, START, "identity/entity/id", "").unwrap();
+        let keys = listed["data"]["keys"].as_array().unwrap().clone();
+        keys.iter().map(|key| key.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let known = people();
+    log_in(START);
+    let eve = people().into_iter().find(|id| !known.contains(id)).unwrap();
+    let body = format!(r#"{{"method_id":"{method}","entity_id":"{eve}"}}"#);
+    let made = server.write(START, "identity/mfa/method/totp/admin-generate", &body).unwrap();
+    assert!(made["data"]["url"].is_string(), "she has none yet");
+    let context = server.0.context.load_full().unwrap();
+    let record = secret_record(&method, IdentityId::parse(&eve).unwrap());
+    let record = storage(&context).unwrap().get(&record).unwrap().unwrap();
+    let eves = TotpKey::decode(&record.value).unwrap();
+    let enter = |secs: i64, code: &str| {
+        let id = log_in(secs);
+        let body =
+            format!(r#"{{"mfa_request_id":"{id}","mfa_payload":{{"{method}":["{code}"]}}}}"#);
+        server.write(secs, "sys/mfa/validate", &body)
+    };
+    let at = START + 300 - START % 30;
+    let near: Vec<String> = (0..6)
+        .flat_map(|n| [bobs.code(period(at) + n - 2), eves.code(period(at) + n - 2)])
+        .collect();
+    let wrong = (0..10).map(|digit| digit.to_string().repeat(6));
+    let wrong = wrong.into_iter().find(|code| !near.contains(code)).unwrap();
+    assert_ne!(bobs.code(period(at)), eves.code(period(at)));
+    assert!(enter(at, &bobs.code(period(at))).is_err(), "it is his");
+    for _ in 0..4 {
+        enter(at, &wrong).unwrap_err();
+    }
+    let refused = enter(at, &eves.code(period(at))).unwrap_err();
+    assert!(matches!(refused, Error::TooManyTries { .. }), "{refused}");
+    server.enter(at, &method, &bobs.code(period(at))).unwrap();
+    let next = at + 60;
+    enter(next, &eves.code(period(next))).unwrap();
+    server.write(next, "identity/mfa/method/totp/admin-destroy", &body).unwrap();
+    enter(next + 60, &eves.code(period(next + 60))).unwrap_err();
+    server.enter(next + 60, &method, &bobs.code(period(next + 60))).unwrap();
+}
+
+#[test]
+fn methods_are_listed_by_their_ids() {
+    let server = Server::new();
+    let (method, _) = server.factor();
+    let body = r#"{"issuer":"K","name":"none"}"#;
+    let made = server.write(START, "identity/mfa/method/totp", body).unwrap();
+    let second = made["data"]["method_id"].as_str().unwrap().to_owned();
+    let listed = server.ask(Operation::List, START, "identity/mfa/method/totp", "").unwrap();
+    let mut expected = [method, second.clone()];
+    expected.sort();
+    assert_eq!(listed["data"]["keys"], serde_json::json!(expected));
+    let shown = &listed["data"]["key_info"][&second];
+    assert_eq!((&shown["type"], &shown["name"]), (&"totp".into(), &"".into()), "{shown}");
+}
