@@ -201,3 +201,96 @@ impl Batch {
 fn check_key(key: &[u8]) -> Result<(), Error> {
     if key.len() > KEY_BYTES_MAX { Err(Error::TooLarge("bytes of a key")) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What of the batch is over its limit.
+    fn over(change: impl FnOnce(&mut Batch)) -> Option<&'static str> {
+        let mut batch = Batch::new();
+        change(&mut batch);
+        match batch.check_limits() {
+            Ok(()) => None,
+            Err(Error::TooLarge(what)) => Some(what),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn keys_values_and_notes_are_as_long_as_their_limits_let_them() {
+        let key = |bytes| vec![1; bytes];
+        for (bytes, what) in [(KEY_BYTES_MAX, None), (KEY_BYTES_MAX + 1, Some("bytes of a key"))] {
+            assert_eq!(
+                over(|batch| {
+                    batch.put(key(bytes), vec![]);
+                }),
+                what
+            );
+            assert_eq!(
+                over(|batch| {
+                    batch.delete(key(bytes));
+                }),
+                what
+            );
+            assert_eq!(
+                over(|batch| {
+                    batch.expect(key(bytes), Seqno::ABSENT);
+                }),
+                what
+            );
+        }
+        let value = |bytes| {
+            over(|batch| {
+                batch.put(key(0), vec![0; bytes]);
+            })
+        };
+        assert_eq!(value(VALUE_BYTES_MAX), None);
+        assert_eq!(value(VALUE_BYTES_MAX + 1), Some("bytes of a value"));
+        let note = |bytes| {
+            over(|batch| {
+                batch.delete_noted(key(1), vec![0; bytes]);
+            })
+        };
+        assert_eq!(note(NOTE_BYTES_MAX), None);
+        assert_eq!(note(NOTE_BYTES_MAX + 1), Some("bytes of a note"));
+    }
+
+    #[test]
+    fn a_batch_has_as_many_changes_and_preconditions_as_its_limit_lets_it() {
+        for (count, is_over) in [(BATCH_OPS_MAX, false), (BATCH_OPS_MAX + 1, true)] {
+            let changes = |batch: &mut Batch| {
+                for _ in 0..count {
+                    batch.delete(vec![1]);
+                }
+            };
+            assert_eq!(over(changes), is_over.then_some("operations in a batch"));
+            let conditions = |batch: &mut Batch| {
+                for _ in 0..count {
+                    batch.expect(vec![1], Seqno(1));
+                }
+            };
+            assert_eq!(over(conditions), is_over.then_some("preconditions of a batch"));
+        }
+    }
+
+    #[test]
+    fn keys_values_and_preconditions_count_together() {
+        let with = |bytes: usize| {
+            over(|batch| {
+                batch.expect(vec![1; 60], Seqno::ABSENT).expect(vec![2; 40], Seqno::ABSENT);
+                batch.delete_noted(vec![1; 10], vec![0; 20]).put(vec![1; 10], vec![0; bytes]);
+            })
+        };
+        assert_eq!(with(BATCH_BYTES_MAX - 140), None);
+        assert_eq!(with(BATCH_BYTES_MAX - 139), Some("bytes of a batch"));
+    }
+
+    #[test]
+    fn preconditions_that_were_judged_are_forgotten() {
+        let mut batch = Batch::new();
+        batch.expect(vec![1], Seqno(1)).put(vec![1], vec![2]);
+        batch.clear_expectations();
+        assert!(batch.expectations().is_empty() && batch.ops().len() == 1);
+    }
+}

@@ -113,4 +113,17 @@ mod tests {
         assert_eq!(told.pass(start + TOLD_PAUSE), Some(1001));
         assert_eq!(told.pass(start + TOLD_PAUSE * 2), Some(1), "another full disk is told at once");
     }
+
+    #[test]
+    fn full_disks_and_lost_outcomes_are_told_in_turn_and_all_else_each_time() {
+        for _ in 0..3 {
+            assert_eq!(Error::Busy.worth_telling(), Some(1));
+            assert_eq!(Error::Conflict.worth_telling(), Some(1));
+        }
+        for error in [Error::Full("why".into()), Error::Unknown("why".into())] {
+            // Another test may have met the same.
+            let _ = error.worth_telling();
+            assert_eq!(error.worth_telling(), None, "{error}");
+        }
+    }
 }

@@ -117,3 +117,78 @@ impl<L: StoreLayer> Store for L {
         self.inner().close()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::{MemoryStore, Replaced};
+
+    /// A layer that changes nothing.
+    struct Plain(MemoryStore);
+
+    impl StoreLayer for Plain {
+        fn inner(&self) -> &dyn Store {
+            &self.0
+        }
+    }
+
+    /// Counts what it hears of.
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Fold for Counted {
+        fn load(&self, _: Position, _: &dyn Records) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn fold(&self, _: Position, _: &Batch, _: &dyn Records) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn replaced(&self, _: Replaced) {}
+    }
+
+    #[test]
+    fn what_a_layer_does_not_answer_is_handed_on() {
+        let store = Plain(MemoryStore::new());
+        let counted = Arc::<Counted>::default();
+        let fold = Arc::clone(&counted) as Arc<dyn Fold>;
+        assert_eq!(Store::attach(&store, fold), Ok(store.0.position()));
+        let mut batch = Batch::new();
+        batch
+            .put(b"a/1".to_vec(), vec![1])
+            .put(b"a/2".to_vec(), vec![2])
+            .put(b"b".to_vec(), vec![]);
+        let position = Store::commit(&store, batch).wait().unwrap();
+        assert_eq!(counted.0.load(Ordering::SeqCst), 1);
+        assert_eq!((store.position(), store.0.position()), (position, position));
+        assert_eq!(store.get(b"a/1").unwrap().unwrap().value, vec![1]);
+        let mut seen = Vec::new();
+        store
+            .scan(b"a/", &mut |key, _| {
+                seen.push(key.to_vec());
+                Visit::Continue
+            })
+            .unwrap();
+        store
+            .scan_borrowed(b"b", &mut |key, _, _| {
+                seen.push(key.to_vec());
+                Visit::Continue
+            })
+            .unwrap();
+        assert_eq!(seen, [b"a/1".to_vec(), b"a/2".to_vec(), b"b".to_vec()]);
+        assert_eq!(store.approximate_len(), store.0.approximate_len());
+        assert_eq!(store.approximate_len(), 3);
+        assert!(Store::leads(&store) && Store::replicated(&store).is_none());
+        assert_eq!(Store::generation(&store), Seqno::ABSENT);
+        Store::detach(&store);
+        let mut batch = Batch::new();
+        batch.delete(b"b".to_vec());
+        Store::commit(&store, batch).wait().unwrap();
+        assert_eq!(counted.0.load(Ordering::SeqCst), 1, "it hears no more");
+        store.close().unwrap();
+        assert!(Store::commit(&store, Batch::new()).wait().is_err());
+    }
+}

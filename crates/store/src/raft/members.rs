@@ -228,6 +228,47 @@ mod tests {
     }
 
     #[test]
+    fn every_transition_and_type_is_read_and_no_other() {
+        let read = |bytes: &[u8]| read_change(&Bytes::copy_from_slice(bytes)).map(|read| read.0);
+        for (number, transition) in [
+            (0, Some(ConfChangeTransition::Auto)),
+            (1, Some(ConfChangeTransition::Implicit)),
+            (2, Some(ConfChangeTransition::Explicit)),
+            (3, None),
+        ] {
+            assert_eq!(read(&[0x08, number]).map(|change| change.get_transition()), transition);
+        }
+        for (number, change_type) in [
+            (0, Some(ConfChangeType::AddNode)),
+            (1, Some(ConfChangeType::RemoveNode)),
+            (2, Some(ConfChangeType::AddLearnerNode)),
+            (3, None),
+        ] {
+            let single = read(&[0x12, 4, 0x08, number, 0x10, 7]);
+            let single = single.map(|change| change.get_changes()[0].clone());
+            assert_eq!(single.as_ref().map(|single| single.change_type), change_type);
+            assert!(single.is_none_or(|single| single.node_id == 7));
+        }
+        assert_eq!(read(&[0x12, 2, 0x08, 0]), None, "nobody has the number 0");
+        assert_eq!(read(&[0x22, 0]), None);
+    }
+
+    #[test]
+    fn a_change_and_a_directory_have_as_many_members_as_there_may_be() {
+        let single = [0x12, 4, 0x08, 0, 0x10, 7];
+        for (count, is_read) in [(MEMBERS_MAX, true), (MEMBERS_MAX + 1, false)] {
+            let change = read_change(&Bytes::from(single.repeat(count)));
+            assert_eq!(change.is_some(), is_read, "{count}");
+            let mut directory = vec![u8::try_from(count).unwrap()];
+            let mut one = Vec::new();
+            put_directory(&mut one, &[peer(7)]);
+            directory.extend(one[1..].repeat(count));
+            let read = read_directory(&mut ByteReader::new(&directory));
+            assert_eq!(read.map(|peers| peers.len()), is_read.then_some(count));
+        }
+    }
+
+    #[test]
     fn cut_or_changed_bytes_are_refused_or_other_changes() {
         let proposal =
             propose(&[MemberChange::Put(peer(2), MemberRole::Learner), MemberChange::Remove(9)]);

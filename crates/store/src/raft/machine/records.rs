@@ -166,3 +166,34 @@ impl Records for EngineRecords {
 
 /// What a record takes, where nothing better is known.
 const ENTRY_BYTES_GUESS: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_the_generation_in_use_are_told_from_those_that_are_staged_and_those_that_go() {
+        for (active, staged, generation, is_active, goes_along) in [
+            (0, 0, 0, true, true),
+            (0, 0, 5, false, false),
+            (0, 5, 0, true, true),
+            (0, 5, 5, false, true),
+            (0, 5, 6, false, false),
+            (5, 0, 0, false, false),
+            (5, 0, 5, true, true),
+            (5, 6, 0, false, false),
+            (5, 6, 5, true, true),
+            (5, 6, 6, false, true),
+            (5, 6, 7, false, false),
+        ] {
+            let generations = Generations { active, staged, records: 0 };
+            let key = engine_key(generation, b"k");
+            assert_eq!(generation_of(&key), generation);
+            let shown = (active_key(&key, &generations), travels(&key, &generations));
+            let expected = (is_active.then_some(&b"k"[..]), goes_along);
+            assert_eq!(shown, expected, "{generation} beside {active} and {staged}");
+            assert!(travels(&GENERATIONS_KEY, &generations));
+            assert_eq!(active_key(&GENERATIONS_KEY, &generations), None, "it is no record");
+        }
+    }
+}
