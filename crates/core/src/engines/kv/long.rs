@@ -330,7 +330,7 @@ mod tests {
             );
             put.unwrap();
         }
-        ask(&core, Some(ROOT), Update, "secret/metadata/d/sub/x", "{}").unwrap();
+        ask(&core, Some(ROOT), Update, "secret/metadata/d/sub/x", r#"{"max_versions":3}"#).unwrap();
         // A name that vanished since it was listed.
         let context = core.context.load_full().unwrap();
         let (mount, _) = context.view.mounts.route("secret/").unwrap();
