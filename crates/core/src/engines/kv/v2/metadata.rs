@@ -93,13 +93,11 @@ pub(super) async fn write(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
 pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let body = kv.call.merge_patch()?;
-    if !names_setting(&body) {
-        return Ok(Response::Empty);
-    }
     let config = kv.mount.kv_config.load();
     let now_ns = kv.call.now_ns();
     run(kv, path, |metadata| match metadata {
         None => Ok(Plan::Reply(Response::MissingEmpty)),
+        Some(_) if !names_setting(&body) => Ok(Plan::Reply(Response::Empty)),
         Some(metadata) => change(metadata, &config, &body, Custom::Merge, now_ns),
     })
     .await
@@ -323,18 +321,20 @@ mod tests {
     #[test]
     fn a_write_without_a_setting_makes_no_secret() {
         let core = open_core(RouteAccess::Token);
-        for (operation, body) in
-            [(Update, "{}"), (Update, r#"{"max_version":3,"metadata_cas":0}"#), (Patch, "{}")]
-        {
-            let answer = ask(&core, Some(ROOT), operation, "secret/metadata/typo", body);
-            assert!(matches!(answer, Ok(Response::Empty)), "{operation:?} {body}: {answer:?}");
+        for body in ["{}", r#"{"max_version":3,"metadata_cas":0}"#] {
+            let answer = ask(&core, Some(ROOT), Update, "secret/metadata/typo", body);
+            assert!(matches!(answer, Ok(Response::Empty)), "{body}: {answer:?}");
             let read = ask(&core, Some(ROOT), Read, "secret/metadata/typo", "");
-            assert!(matches!(read, Err(Error::NotFound)), "{operation:?} {body}: {read:?}");
+            assert!(matches!(read, Err(Error::NotFound)), "{body}: {read:?}");
+            let answer = ask(&core, Some(ROOT), Patch, "secret/metadata/typo", body);
+            assert!(matches!(answer, Ok(Response::MissingEmpty)), "{body}: {answer:?}");
         }
         ask(&core, Some(ROOT), Update, "secret/metadata/typo", r#"{"max_versions":3}"#).unwrap();
         assert!(ask(&core, Some(ROOT), Read, "secret/metadata/typo", "").is_ok());
         let before = core.store.position();
-        ask(&core, Some(ROOT), Update, "secret/metadata/typo", "{}").unwrap();
+        for operation in [Update, Patch] {
+            ask(&core, Some(ROOT), operation, "secret/metadata/typo", "{}").unwrap();
+        }
         assert_eq!(core.store.position(), before, "nothing is written");
     }
 
