@@ -1,10 +1,13 @@
 //! Counts what a test's thread says in the log.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
+
+/// A second one. While there is but one, a call site that another thread meets first is off for all if it is off for that thread.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(LoggedErrors::default()));
 
 /// The errors that were logged.
 #[derive(Clone, Default)]
@@ -34,6 +37,7 @@ impl Subscriber for LoggedErrors {
 
 /// How many errors are logged while this runs.
 pub(super) fn errors_of(run: impl FnOnce()) -> usize {
+    LazyLock::force(&SECOND);
     let errors = LoggedErrors::default();
     tracing::subscriber::with_default(errors.clone(), run);
     errors.0.load(Ordering::SeqCst)
