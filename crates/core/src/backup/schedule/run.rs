@@ -106,7 +106,8 @@ impl SnapshotRun {
                 (status.index, status.kept) = (made.index, made.kept);
                 status.files = made.files;
                 status.others.extend(made.others);
-                status.others.truncate(FILES_MAX);
+                let forgotten = status.others.len().saturating_sub(FILES_MAX);
+                status.others.drain(..forgotten);
                 status.store.clone_from(&self.store_name);
             }
             Err(error) => {
