@@ -25,6 +25,8 @@ use crate::view::NamespaceContext;
 
 /// Bytes that are read back at once.
 const READ_BYTES: usize = 1 << 20;
+/// Bytes of a file of unknown origin that are looked at together.
+const PIECE_BYTES: usize = 512;
 /// Longest error that is kept, in bytes.
 const ERROR_BYTES_MAX: usize = 500;
 
@@ -250,14 +252,17 @@ impl SnapshotRun {
             if read == 0 {
                 break;
             }
-            let taken = examiner.take(buffer.get(..read).unwrap_or_default());
-            // Before the keys: those of another cluster are others.
-            let store = examiner.meta().get("Store").and_then(Json::as_str);
-            if store.is_some_and(|store| store != self.store_name) {
-                return Ok(FileOrigin::Other);
-            }
-            if taken.is_err() {
-                return Ok(FileOrigin::Unsound);
+            // Piece by piece: what cannot be read must not hide the beginning, which says whose it is.
+            for piece in buffer.get(..read).unwrap_or_default().chunks(PIECE_BYTES) {
+                let taken = examiner.take(piece);
+                // Before the keys: those of another cluster are others.
+                let store = examiner.meta().get("Store").and_then(Json::as_str);
+                if store.is_some_and(|store| store != self.store_name) {
+                    return Ok(FileOrigin::Other);
+                }
+                if taken.is_err() {
+                    return Ok(FileOrigin::Unsound);
+                }
             }
         }
         Ok(if examiner.finish().is_ok() { FileOrigin::Own } else { FileOrigin::Unsound })
