@@ -316,14 +316,20 @@ fn parse_address(text: &str) -> Result<Uri, Error> {
 }
 
 /// An address as errors show it: without a user, who may have a password, and without a query.
-fn without_secrets(address: &str) -> String {
-    let address = address.split('?').next().unwrap_or_default();
-    match (address.find("://"), address.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme < at => {
-            format!("{}...{}", &address[..scheme + 3], &address[at..])
-        }
-        _ => address.to_owned(),
-    }
+pub fn without_secrets(address: &str) -> String {
+    let is_scheme = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let (scheme, rest) = match address.find("://") {
+        Some(at) if is_scheme(&address[..at]) => address.split_at(at + 3),
+        _ => ("", address),
+    };
+    let (hidden, shown) = match rest.rfind('@') {
+        // Whether that ends a password or stands in a query cannot be told.
+        Some(at) if rest[..at].contains(['?', '#']) => ("...", ""),
+        Some(at) => ("...", &rest[at..]),
+        None => ("", rest),
+    };
+    let shown = shown.split(['?', '#']).next().unwrap_or_default();
+    format!("{scheme}{hidden}{shown}")
 }
 
 /// `team` and `/team/` are `team/`; the root has no name.
@@ -484,12 +490,19 @@ mod tests {
 
     #[test]
     fn an_address_that_is_refused_is_shown_without_its_password() {
-        for address in
-            ["http://ann:s3cr3t@host", "https://ann:s3@cr3t@host:1?a=s3cr3t", "http://h/?s3cr3t"]
-        {
+        for address in [
+            "http://ann:s3cr3t@host",
+            "https://ann:s3@cr3t@host:1?a=s3cr3t",
+            "http://h/?s3cr3t",
+            "http://h/?a@s3cr3t",
+            "http://ann:s3cr3t?s3cr3t@host",
+            "ann:s3cr3t@host:8200",
+            "ann:s3cr3t://x@host",
+        ] {
             let refusal = from_environment(&[("VAULT_ADDR", address)]).unwrap_err();
-            assert!(refusal.contains("://") && !refusal.contains("cr3t"), "{refusal}");
+            assert!(refusal.contains("address") && !refusal.contains("cr3t"), "{refusal}");
         }
+        assert_eq!(without_secrets("ftp://host:1/a?b"), "ftp://host:1/a");
     }
 
     #[test]

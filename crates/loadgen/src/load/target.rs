@@ -10,6 +10,7 @@ use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
+use kallisto_command::config::without_secrets;
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_tls_client::{CertificateAuthorities, ServerTrust};
@@ -48,8 +49,9 @@ impl LoadTarget {
         ca_cert: Option<&Path>,
         sessions: Sessions,
     ) -> Result<Self, Error> {
+        let shown = without_secrets(url);
         let wrong = || {
-            Error::usage(format!("-address {url}: want http(s):// or redis(s):// and host:port"))
+            Error::usage(format!("-address {shown}: want http(s):// or redis(s):// and host:port"))
         };
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
         let (protocol, is_tls, port) = match scheme {
@@ -71,7 +73,7 @@ impl LoadTarget {
         let lets_in =
             |address: &SocketAddr| TcpStream::connect_timeout(address, CONNECT_PATIENCE).is_ok();
         let address = choose_address(&found, lets_in)
-            .ok_or_else(|| Error::usage(format!("-address {url}: host not found")))?;
+            .ok_or_else(|| Error::usage(format!("-address {shown}: host not found")))?;
         let tls = if is_tls {
             let name = ServerName::try_from(host.to_owned()).map_err(|_| wrong())?;
             Some((Arc::new(tls_config(ca_cert, sessions)?), name))
@@ -137,6 +139,8 @@ mod tests {
         for wrong in ["127.0.0.1:8200", "ftp://a", "http://127.0.0.1:port"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+        let refusal = parse("http://ann:s3cr3t@host:port").map(|_| ()).unwrap_err();
+        assert!(!refusal.to_string().contains("s3cr3t"), "{refusal}");
     }
 
     #[test]
