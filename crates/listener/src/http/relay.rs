@@ -30,7 +30,7 @@ use kallisto_traces::{PARENT_HEADER, STATE_HEADER, TraceContext};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{HttpReply, ReplyBody};
+use super::{HttpReply, ReplyBody, response};
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 
 /// How long a request waits for somebody to lead, and for its answer.
@@ -254,7 +254,8 @@ pub(super) fn decode_reply(bytes: &Bytes) -> Option<RelayedReply> {
     let mut reply = Response::new(ReplyBody::empty());
     *reply.status_mut() = StatusCode::from_u16(status).ok()?;
     read_headers(&mut rest, reply.headers_mut())?;
-    *reply.body_mut() = ReplyBody::from(rest);
+    // A leader of 0.2.0 sends one with a status that has none.
+    *reply.body_mut() = response::body_of(reply.status(), rest);
     Some(RelayedReply::Reply(reply))
 }
 
@@ -337,6 +338,8 @@ pub(crate) fn decode_hostile(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use hyper::body::Body;
+
     use super::*;
 
     #[test]
@@ -481,5 +484,11 @@ mod tests {
             (StatusCode::NOT_FOUND, &b"b"[..])
         );
         assert!(matches!(decode_reply(&not_leader()), Some(RelayedReply::NotLeader)));
+        let bare = Bytes::from_static(&[FORMAT, 204, 0, 0, b'{', b'}']);
+        let Some(RelayedReply::Reply(reply)) = decode_reply(&bare) else { panic!("no reply") };
+        assert_eq!(
+            (reply.status(), reply.body().size_hint().exact()),
+            (StatusCode::NO_CONTENT, Some(0))
+        );
     }
 }

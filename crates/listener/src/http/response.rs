@@ -244,10 +244,14 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> HttpReply {
     of_kind(status, HeaderValue::from_static("application/json"), body)
 }
 
+/// The body of a reply with this status, which may be one that has none.
+pub(super) fn body_of(status: StatusCode, body: impl Into<ReplyBody>) -> ReplyBody {
+    if NO_BODY.contains(&status) { ReplyBody::empty() } else { body.into() }
+}
+
 fn of_kind(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> HttpReply {
     // Clients choose the status of some answers. What follows one that has no body would be read as the next answer.
-    let body = if NO_BODY.contains(&status) { Vec::new() } else { body };
-    let mut reply = Response::new(ReplyBody::from(body));
+    let mut reply = Response::new(body_of(status, body));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, kind);
     with_common_headers(reply)
