@@ -79,11 +79,7 @@ impl SnapshotRun {
         give_way();
         let others = std::mem::take(&mut self.namesakes);
         self.namesakes = at_same_place(&*self.stored, &self.schedule.target, others);
-        if !self.status.store.is_empty() && self.status.store != self.store_name {
-            // It came with a snapshot of another cluster, whose files these are.
-            self.status.files.clear();
-            self.status.others.clear();
-        }
+        self.status.forget_others(&self.store_name);
         let start = (self.stopwatch)();
         let outcome = self.make();
         let took = (self.stopwatch)().saturating_sub(start).as_secs();

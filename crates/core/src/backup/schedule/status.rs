@@ -83,6 +83,15 @@ impl ScheduleStatus {
         }
     }
 
+    /// Forgets which files were verified if that was not said of this store: it came with a snapshot of another cluster, whose files these
+    /// may be. What 0.2.0 wrote does not say of which store it is; so its files are read again, each when its turn has come.
+    pub(super) fn forget_others(&mut self, store: &str) {
+        if self.store != store {
+            self.files.clear();
+            self.others.clear();
+        }
+    }
+
     pub(super) fn to_record(&self) -> Vec<u8> {
         Json::object([
             ("tried", self.tried.unsigned_abs().into()),
@@ -129,4 +138,25 @@ impl ScheduleStatus {
 
 pub(super) fn record(name: &str) -> String {
     format!("{STATUSES}{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise a copy deletes the files of the cluster that it was made of.
+    #[test]
+    fn what_was_verified_counts_only_where_it_was_said_of_this_store() {
+        let names = |store: &str| {
+            let text =
+                format!(r#"{{"files":["a"],"others":["b"],"failures":2,"store":"{store}"}}"#);
+            let mut status = ScheduleStatus::of(&json::parse_object(text.as_bytes()).unwrap());
+            status.forget_others("own");
+            assert_eq!(status.failures, 2);
+            (status.files.len(), status.others.len())
+        };
+        assert_eq!(names("own"), (1, 1));
+        assert_eq!(names("other"), (0, 0));
+        assert_eq!(names(""), (0, 0), "0.2.0 wrote it, here or elsewhere");
+    }
 }
