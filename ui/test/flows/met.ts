@@ -26,6 +26,15 @@ async function mount(server: Server): Promise<void> {
   await until(async () => (await server.api('POST', 'met/config', { max_versions: 0 }))['status'] < 300, 'the mount is there');
 }
 
+/** A list of one secret, in which keys have moved to it. */
+async function moveToFirstRow(one: Watched, dev: Server): Promise<void> {
+  await dev.must('POST', 'met/data/a', { data: { k: 'v' } });
+  await one.go('/ui/s/met/');
+  await one.page.getByRole('option', { name: /^a/ }).waitFor();
+  await one.page.keyboard.press('j');
+  await one.page.locator('.rows .active').waitFor();
+}
+
 flow('where no versions are kept, a deletion says that it is for good, and offers no undo', async (one, { dev }) => {
   const { page } = one;
   await dev.api('DELETE', 'sys/mounts/met1');
@@ -582,11 +591,7 @@ flow('home says why the state of the cluster is not known', async (one) => {
 
 flow('a key on another screen does not open a row of a list that is gone', async (one, { dev }) => {
   const { page } = one;
-  await dev.must('POST', 'met/data/a', { data: { k: 'v' } });
-  await one.go('/ui/s/met/');
-  await page.getByRole('option', { name: /^a/ }).waitFor();
-  await page.keyboard.press('j');
-  await page.locator('.rows .active').waitFor();
+  await moveToFirstRow(one, dev);
   await one.go('/ui/policies/');
   await page.getByRole('heading', { name: 'Policies' }).waitFor();
   await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
@@ -626,11 +631,7 @@ flow('keys that come faster than frames do what was meant by them', async (one, 
 
 flow('a key right after a move is for the screen that is there', async (one, { dev }) => {
   const { page } = one;
-  await dev.must('POST', 'met/data/a', { data: { k: 'v' } });
-  await one.go('/ui/s/met/');
-  await page.getByRole('option', { name: /^a/ }).waitFor();
-  await page.keyboard.press('j');
-  await page.locator('.rows .active').waitFor();
+  await moveToFirstRow(one, dev);
   await page.waitForTimeout(300);
   // As soon as the list is gone from the document, and before the next frame.
   await page.evaluate(() => {
