@@ -65,7 +65,8 @@ def pem(key):
 def measure(run, prepare):
     for mode, fsync in (("strict", "always"), ("batch", "everysec")):
         with run.servers(lambda: KallistoDurable(run.bench, mode), lambda: Redis(run.bench, fsync),
-                         lambda: Floor(run.bench, fsync)) as found:
+                         lambda: Floor(run.bench, fsync),
+                         lambda: Floor(run.bench, fsync, versions=True)) as found:
             found["Kallisto"].mount_kv()
             tokens = {"Kallisto": prepare(run, found["Kallisto"])}
             value = b"v" * VALUE_BYTES

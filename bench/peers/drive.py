@@ -19,7 +19,7 @@ import bulk
 import connections
 import driving
 import report
-from peers import (FLOOR, BaoDev, BaoDurable, Bench, Etcd, Floor, KallistoDev, KallistoDurable, Nginx, Redis,
+from peers import (FLOOR, FLOOR_VERSIONS, BaoDev, BaoDurable, Bench, Etcd, Floor, KallistoDev, KallistoDurable, Nginx, Redis,
                    Skipped, until)
 
 KEYS = 1_000
@@ -212,7 +212,8 @@ def audit(run):
 def writes(run):
     bench = run.bench
     for mode, fsync in (("strict", "always"), ("batch", "everysec")):
-        made = [lambda: KallistoDurable(bench, mode), lambda: Redis(bench, fsync), lambda: Floor(bench, fsync)]
+        made = [lambda: KallistoDurable(bench, mode), lambda: Redis(bench, fsync), lambda: Floor(bench, fsync),
+                lambda: Floor(bench, fsync, versions=True)]
         if mode == "strict":
             made += [lambda: BaoDurable(bench), lambda: Etcd(bench)]
         with run.servers(*made) as found:
@@ -231,7 +232,7 @@ def writes(run):
             for depth in (1, 16):
                 shape = ("-writes=100", "-connections=50", f"-pipeline={depth}")
                 contenders = {"Kallisto": lambda: run.rate(kallisto, "resp", *shape, address=kallisto.resp_address)}
-                for name in ("Redis", FLOOR):
+                for name in ("Redis", FLOOR, FLOOR_VERSIONS):
                     if name in found:
                         contenders[name] = lambda server=found[name]: run.rate(server, "resp", *shape)
                 run.compare(f"SET, RESP, {mode} (Redis: appendfsync {fsync}), {report.in_flight(depth)}", "writes/s",

@@ -21,6 +21,8 @@ import urllib.request
 READY_SECS_MAX = 30
 # What the program in `floor/` is called in the tables.
 FLOOR = "the floor"
+# The same where each write makes a version of a secret.
+FLOOR_VERSIONS = "the floor, versions"
 STOP_SECS_MAX = 15
 
 
@@ -452,15 +454,18 @@ class Floor(Server):
     name = FLOOR
     scheme = "redis"
 
-    def __init__(self, bench, fsync="none"):
+    def __init__(self, bench, fsync="none", versions=False):
         super().__init__(bench)
-        self.fsync = fsync
+        self.fsync, self.versions = fsync, versions
+        if versions:
+            self.name = FLOOR_VERSIONS
 
     def start(self):
         program = os.environ.get("FLOOR")
         if not program:
             raise Skipped("the floor was not built")
-        self.launch([program, self.port, self.directory / "log.bin", self.fsync])
+        self.launch([program, self.port, self.directory / "log.bin", self.fsync,
+                     *(["versions"] if self.versions else [])])
         self.wait_port()
 
     @property

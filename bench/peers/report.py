@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import driving
-from peers import FLOOR
+from peers import FLOOR, FLOOR_VERSIONS
 
 BEGIN = "<!-- peers:begin (written by bench/peers/run.sh) -->"
 END = "<!-- peers:end -->"
@@ -20,7 +20,7 @@ AUDIT_OFF = "Kallisto, no audit"
 # The same with a device of `format=compact`.
 AUDIT_COMPACT = "Kallisto, compact"
 COLOURS = {"Kallisto": "#3465a4", "Redis": "#cc0000", "nginx": "#4e9a06", "OpenBao": "#c4a000",
-           "etcd": "#75507b", FLOOR: "#babdb6"}
+           "etcd": "#75507b", FLOOR: "#babdb6", FLOOR_VERSIONS: "#888a85"}
 
 
 def facts(options, bench, seconds):
@@ -86,7 +86,8 @@ def without_result(rows):
 
 def table(rows):
     """The rows of one table as Markdown."""
-    others = [who for who in (AUDIT_COMPACT, AUDIT_OFF, "Redis", "nginx", "OpenBao", "etcd", FLOOR)
+    others = [who for who in (AUDIT_COMPACT, AUDIT_OFF, "Redis", "nginx", "OpenBao", "etcd", FLOOR,
+                              FLOOR_VERSIONS)
               if any(who in row["values"] or who in row["reasons"] for row in rows)]
     lines = [
         "| | unit | Kallisto | " + " | ".join(others) + " |",
@@ -143,7 +144,8 @@ def markdown(results):
         run_line(facts_),
         "",
         "The number in brackets is how much better Kallisto is; below 1.00 it is worse. *The floor* is [a program](../bench/peers/floor) that does "
-        "only what an encrypted store cannot do without: socket, protocol, hash table, one cipher, one log.",
+        "only what an encrypted store cannot do without: socket, protocol, hash table, one cipher, one log; with *versions*, each write reads, changes "
+        "and seals the metadata of a secret and makes a record of its new version.",
         "",
         *table([row for row in rows if row["table"] == "main" and not is_of_connections(row)]),
     ]

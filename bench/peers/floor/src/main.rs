@@ -3,16 +3,22 @@
 //! once for all commands of a turn where that is asked for, and answers. There is no token, no policy, no version, no metadata, no JSON, no path index, no
 //! Raft, no second copy and no other thread. `run.sh` asks it as it asks the servers, so that its rate beside theirs says what the rest costs.
 //!
-//! `bench-peers-floor PORT LOG none|always|everysec`, until it is killed.
+//! With `versions`, a write makes a version of a secret ([`versions`]): two records and what belongs to them, still without everything else.
+//!
+//! `bench-peers-floor PORT LOG none|always|everysec [versions]`, until it is killed.
+
+mod versions;
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustix::event::epoll;
+
+use self::versions::Versions;
 
 /// Bytes that one look at a socket takes.
 const READ_BYTES: usize = 64 << 10;
@@ -33,6 +39,8 @@ struct Floor {
     key: LessSafeKey,
     sealed: u64,
     table: HashMap<Vec<u8>, (u64, Vec<u8>)>,
+    /// The records, where secrets have versions.
+    versions: Option<Versions>,
     log: Option<File>,
     /// What this turn appends to the log.
     appended: Vec<u8>,
@@ -40,7 +48,7 @@ struct Floor {
     opened: Vec<u8>,
 }
 
-fn nonce(number: u64) -> Nonce {
+pub(crate) fn nonce(number: u64) -> Nonce {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
     Nonce::assume_unique_for_key(bytes)
@@ -65,18 +73,22 @@ impl Floor {
 
     fn set(&mut self, key: &[u8], value: &[u8]) {
         self.sealed += 1;
+        let number = self.sealed;
         let mut sealed = value.to_vec();
         self.key
-            .seal_in_place_append_tag(nonce(self.sealed), Aad::from(key), &mut sealed)
+            .seal_in_place_append_tag(nonce(number), Aad::from(key), &mut sealed)
             .expect("it is short");
-        if self.log.is_some() {
+        if let Some(versions) = &mut self.versions {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+            versions.put(&self.key, &mut self.sealed, (key, value, now), &mut self.appended);
+        } else if self.log.is_some() {
             self.appended.extend_from_slice(&(key.len() as u32).to_le_bytes());
             self.appended.extend_from_slice(&(sealed.len() as u32).to_le_bytes());
-            self.appended.extend_from_slice(&self.sealed.to_le_bytes());
+            self.appended.extend_from_slice(&number.to_le_bytes());
             self.appended.extend_from_slice(key);
             self.appended.extend_from_slice(&sealed);
         }
-        self.table.insert(key.to_vec(), (self.sealed, sealed));
+        self.table.insert(key.to_vec(), (number, sealed));
     }
 
     fn run(&mut self, words: &[&[u8]], out: &mut Vec<u8>) {
@@ -184,9 +196,13 @@ impl Connection {
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, port, path, durability] = arguments.as_slice() else {
-        eprintln!("bench-peers-floor PORT LOG none|always|everysec");
-        std::process::exit(1);
+    let (port, path, durability, has_versions) = match arguments.as_slice() {
+        [_, port, path, durability] => (port, path, durability, false),
+        [_, port, path, durability, more] if more == "versions" => (port, path, durability, true),
+        _ => {
+            eprintln!("bench-peers-floor PORT LOG none|always|everysec [versions]");
+            std::process::exit(1);
+        }
     };
     let durability = match durability.as_str() {
         "always" => Durability::Always,
@@ -198,6 +214,7 @@ fn main() -> io::Result<()> {
         key: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &[7; 32]).expect("32 bytes")),
         sealed: 0,
         table: HashMap::new(),
+        versions: has_versions.then(Versions::default),
         log,
         appended: Vec::new(),
         durability,
