@@ -86,7 +86,7 @@ impl BenchMemtable {
     /// Whether a key is there.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
-        let found = self.table.get(key, crate::hash::key_hash(key), u64::MAX >> 8);
+        let found = self.table.get(key, crate::hash::key_hash(key), u64::MAX >> 8, usize::MAX);
         matches!(found, crate::value::LookupOutcome::Value(_))
     }
 }

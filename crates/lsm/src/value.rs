@@ -27,6 +27,19 @@ impl ValueBytes {
         Self(Holder::Shared { bytes, start, end })
     }
 
+    /// Its first `bytes_max` bytes.
+    pub(crate) fn start(self, bytes_max: usize) -> Self {
+        Self(match self.0 {
+            Holder::Owned(mut bytes) => {
+                bytes.truncate(bytes_max);
+                Holder::Owned(bytes)
+            }
+            Holder::Shared { bytes, start, end } => {
+                Holder::Shared { bytes, start, end: end.min(start.saturating_add(bytes_max)) }
+            }
+        })
+    }
+
     /// The bytes as a vector of the caller's own.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {

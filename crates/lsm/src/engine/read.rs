@@ -83,7 +83,20 @@ impl Engine {
         let view = self.inner.view.load();
         // After the view: see the invariant in the module header.
         let seqno = self.inner.points.visible.load(Ordering::Acquire);
-        self.inner.find(&view, key, seqno)
+        self.inner.find(&view, key, seqno, usize::MAX)
+    }
+
+    /// The first `bytes` bytes of the value of a key, or all of a shorter one: what tells one write of it from another may stand there.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    pub fn get_start(&self, key: &[u8], bytes: usize) -> Result<Option<ValueBytes>> {
+        self.inner.admit_read()?;
+        let view = self.inner.view.load();
+        // After the view, as in `get`.
+        let seqno = self.inner.points.visible.load(Ordering::Acquire);
+        let found = self.inner.find(&view, key, seqno, bytes)?;
+        Ok(found.map(|value| value.start(bytes)))
     }
 
     /// The value of a key at a read point of this engine.
@@ -94,7 +107,7 @@ impl Engine {
         self.inner.admit_read()?;
         assert!(Arc::ptr_eq(&point.points, &self.inner.points), "a read point of this engine");
         let view = self.inner.view.load();
-        self.inner.find(&view, key, point.seqno)
+        self.inner.find(&view, key, point.seqno, usize::MAX)
     }
 
     /// A read point at this moment.
@@ -170,10 +183,17 @@ impl EngineShared {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    fn find(&self, view: &ReadView, key: &[u8], seqno: u64) -> Result<Option<ValueBytes>> {
+    /// Finds a value, at least its first `bytes_max` bytes.
+    fn find(
+        &self,
+        view: &ReadView,
+        key: &[u8],
+        seqno: u64,
+        bytes_max: usize,
+    ) -> Result<Option<ValueBytes>> {
         let hash = key_hash(key);
         for table in std::iter::once(&view.active).chain(&view.frozen) {
-            match table.get(key, hash, seqno) {
+            match table.get(key, hash, seqno, bytes_max) {
                 LookupOutcome::Value(value) => return Ok(Some(value)),
                 LookupOutcome::Deleted => return Ok(None),
                 LookupOutcome::Nothing => {}

@@ -92,8 +92,8 @@ impl Memtable {
         SharedPrefixes::learn(self.list.sample())
     }
 
-    /// The newest version of `key` that is not newer than `seqno`. `hash` is the key's.
-    pub(crate) fn get(&self, key: &[u8], hash: u64, seqno: u64) -> LookupOutcome {
+    /// The newest version of `key` that is not newer than `seqno`, of its value at least the first `bytes_max` bytes. `hash` is the key's.
+    pub(crate) fn get(&self, key: &[u8], hash: u64, seqno: u64, bytes_max: usize) -> LookupOutcome {
         let Some(entry) = self.filter.find(hash) else { return LookupOutcome::Nothing };
         let newest = self.list.record(entry);
         let record = match newest.seqno() <= seqno && newest.is_of(key) {
@@ -107,7 +107,7 @@ impl Memtable {
             EntryKind::Delete => LookupOutcome::Deleted,
             EntryKind::Put => {
                 let mut value = Vec::new();
-                record.copy_value(&mut value);
+                record.copy_start(bytes_max, &mut value);
                 LookupOutcome::Value(ValueBytes::owned(value))
             }
         }
@@ -269,11 +269,17 @@ mod tests {
             let after = (key.clone(), Reverse(seqno));
             let newest = model.range((Bound::Included(after), Bound::Unbounded)).next();
             let want = newest.filter(|((k, _), _)| *k == key);
-            match (table.get(&key, key_hash(&key), seqno), want) {
+            match (table.get(&key, key_hash(&key), seqno, usize::MAX), want) {
                 (LookupOutcome::Nothing, None) => {}
                 (LookupOutcome::Deleted, Some((_, (EntryKind::Delete, _)))) => {}
                 (LookupOutcome::Value(got), Some((_, (EntryKind::Put, value)))) => {
-                    assert_eq!(*got, **value)
+                    assert_eq!(*got, **value);
+                    let start = dice.usize(..20);
+                    let LookupOutcome::Value(got) = table.get(&key, key_hash(&key), seqno, start)
+                    else {
+                        panic!("it was there")
+                    };
+                    assert_eq!(*got, value[..start.min(value.len())]);
                 }
                 (got, want) => panic!("{got:?} against {want:?}"),
             }
@@ -310,7 +316,7 @@ mod tests {
         let (table, mut writer) =
             Memtable::new(0, room_for(value.len() + 20, 1), SharedPrefixes::default());
         writer.insert(1, put(b"k", &value));
-        match table.get(b"k", key_hash(b"k"), 1) {
+        match table.get(b"k", key_hash(b"k"), 1, usize::MAX) {
             LookupOutcome::Value(got) => assert!(*got == *value),
             other => panic!("{other:?}"),
         }
@@ -366,7 +372,7 @@ mod tests {
     fn versions_between_two_that_are_there_find_the_older_one() {
         let (table, mut writer) = Memtable::new(1 << 20, 0, SharedPrefixes::default());
         (1..=5).for_each(|n| writer.insert(10 * n, put(b"key", &[n as u8])));
-        let get = |seqno| match table.get(b"key", key_hash(b"key"), seqno) {
+        let get = |seqno| match table.get(b"key", key_hash(b"key"), seqno, usize::MAX) {
             LookupOutcome::Value(value) => Some(value[0]),
             _ => None,
         };

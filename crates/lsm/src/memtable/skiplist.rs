@@ -179,23 +179,20 @@ impl<'a> SkiplistRecord<'a> {
 
     /// Copies the key out.
     pub(crate) fn copy_key(self, out: &mut Vec<u8>) {
-        out.clear();
-        for word in self.key_words() {
-            out.extend_from_slice(&word.load(Ordering::Relaxed).to_be_bytes());
-        }
-        out.truncate(self.key_len());
+        copy_words(self.key_words(), u64::to_be_bytes, self.key_len(), out);
     }
 
     /// Copies the value out.
     pub(crate) fn copy_value(self, out: &mut Vec<u8>) {
+        self.copy_start(usize::MAX, out);
+    }
+
+    /// Copies the value out, or its first `bytes_max` bytes.
+    pub(crate) fn copy_start(self, bytes_max: usize, out: &mut Vec<u8>) {
         let start = HEADER_WORDS + self.key_len().div_ceil(8);
-        let words = &self.words[start..][..self.value_len().div_ceil(8)];
-        out.clear();
-        out.reserve(words.len() * 8);
-        for word in words {
-            out.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-        }
-        out.truncate(self.value_len());
+        let bytes = self.value_len().min(bytes_max);
+        let words = &self.words[start..][..bytes.div_ceil(8)];
+        copy_words(words, u64::to_le_bytes, bytes, out);
     }
 
     /// Whether it is an entry of `key`.
@@ -231,6 +228,16 @@ impl<'a> SkiplistRecord<'a> {
             Compare::Greater => false,
         }
     }
+}
+
+/// Has `out` hold the first `bytes` bytes of some words.
+fn copy_words(words: &[AtomicU64], spelled: fn(u64) -> [u8; 8], bytes: usize, out: &mut Vec<u8>) {
+    out.clear();
+    out.resize(words.len() * 8, 0);
+    for (place, word) in out.as_chunks_mut().0.iter_mut().zip(words) {
+        *place = spelled(word.load(Ordering::Relaxed));
+    }
+    out.truncate(bytes);
 }
 
 impl SkipList {

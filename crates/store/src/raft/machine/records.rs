@@ -110,7 +110,7 @@ impl EngineRecords {
         if key == GENERATION_KEY {
             return Ok(Seqno(self.1.load(Ordering::Acquire)));
         }
-        match self.0.get(&self.key(key))? {
+        match self.0.get_start(&self.key(key), SEQNO_BYTES)? {
             Some(value) => Ok(split(&value)?.0),
             None => Ok(Seqno::ABSENT),
         }
@@ -120,8 +120,10 @@ impl EngineRecords {
 impl Records for EngineRecords {
     fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
         let Some(value) = self.0.get(&self.key(key))? else { return Ok(None) };
-        let (seqno, value) = split(&value)?;
-        Ok(Some(Record { value: Bytes::copy_from_slice(value), seqno }))
+        let (seqno, _) = split(&value)?;
+        // What was read is a copy already.
+        let value = Bytes::from(value.into_vec()).slice(SEQNO_BYTES..);
+        Ok(Some(Record { value, seqno }))
     }
 
     fn scan(
