@@ -64,6 +64,8 @@ pub const TOGETHER_SECRETS_MAX: usize = 4096;
 pub const TOGETHER_RECORDS_MAX: usize = 32 << 10;
 /// Most bytes of records written at once by those.
 pub const TOGETHER_BYTES_MAX: usize = 16 << 20;
+/// Most writes that came together and are committed as one: staging them is a part of a millisecond in which nobody else has a turn.
+pub const RUN_WRITES_MAX: usize = 64;
 /// Most pairs of a path and a capability that one explanation answers.
 pub const EXPLAINED_CELLS_MAX: usize = 1_024;
 /// Most rules that one explanation looks at: those of the subject, once for each pair.
@@ -99,6 +101,9 @@ const _: () = assert!(REVOKE_TOKENS_MAX <= SWEEP_RECORDS_MAX);
 const _: () = assert!(SWEEP_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);
 const _: () = assert!(TOGETHER_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);
 const _: () = assert!(TOGETHER_BYTES_MAX < kallisto_store::BATCH_BYTES_MAX);
+// Six bytes are the longest spelling of one in JSON; as much again for metadata.
+const _: () =
+    assert!(2 * 6 * RUN_WRITES_MAX * LIGHT_BODY_BYTES_MAX < kallisto_store::BATCH_BYTES_MAX);
 const _: () = assert!(STREAMS_PER_TOKEN_MAX < STREAMS_MAX);
 /// Blocks of audit files that are read and judged at once for streams that follow them: how many of those catch up at a time, in turns.
 pub const RECORD_READS_MAX: usize = 2;

@@ -132,6 +132,13 @@ impl Batch {
         self
     }
 
+    /// Takes over what another batch changes and expects, behind what is here. What may be used of a disk that is nearly full stays as it is.
+    pub fn append(&mut self, other: Self) -> &mut Self {
+        self.ops.extend(other.ops);
+        self.expectations.extend(other.expectations);
+        self
+    }
+
     /// An empty batch with room.
     pub(crate) fn with_capacity(expectations: usize, ops: usize) -> Self {
         let (ops, expectations) = (Vec::with_capacity(ops), Vec::with_capacity(expectations));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_engine::{Admits, Route, Routes};
+use kallisto_store::Batch;
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
@@ -21,8 +22,10 @@ use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::AnyoneCall;
 use crate::leases::lease_run::LeaseRun;
+use crate::records::attribution::Author;
 use crate::records::token::TokenEntry;
 use crate::state::Core;
+use crate::storage::latches::HeldLatches;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
@@ -43,6 +46,25 @@ pub(crate) struct RecoverSource {
     pub(crate) there: Arc<NamespaceContext>,
     /// The path there, from the namespace; `None` for that of the request.
     pub(crate) path: Option<String>,
+}
+
+/// A write that came together with others, of a caller who may.
+pub(crate) struct JoiningWrite<'a> {
+    pub(crate) context: &'a NamespaceContext,
+    pub(crate) call: &'a AuthorizedCall<'a, 'a>,
+    pub(crate) mount: &'a Mount,
+    /// The path inside the mount.
+    pub(crate) path: &'a str,
+    /// What it shares with those before it.
+    pub(crate) shared: &'a mut SharedByRun,
+}
+
+/// What writes that are committed together share.
+pub(crate) struct SharedByRun {
+    /// The latches of what they change, held until all are committed.
+    pub(crate) held: HeldLatches,
+    /// Who writes, once that was asked.
+    pub(crate) author: Option<Author>,
 }
 
 /// A request without a token, where it runs.
@@ -95,6 +117,12 @@ pub(crate) trait ServerEngine: Sync {
         _mount: &Mount,
         _path: &str,
     ) -> Option<Result<Response, Error>> {
+        None
+    }
+
+    /// What a write changes that can be committed together with others, where its answer tells nothing but that it is done. `None` where it would be
+    /// refused, has to wait, or takes long, and for everything else that goes its own way: then nothing was done.
+    fn join(&self, _joining: JoiningWrite<'_>) -> Option<Batch> {
         None
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -31,10 +32,22 @@ pub(crate) struct InFlight {
     pub(crate) operation: Operation,
 }
 
-/// A place in the registry; dropping it gives it up.
+/// Places in the registry, one after another; dropping them gives them up.
 pub(crate) struct InFlightEntry<'r> {
     registry: &'r Registry,
-    number: u64,
+    numbers: Range<u64>,
+}
+
+impl InFlight {
+    /// What is written down of a request.
+    pub(crate) fn of(request: &Request<'_>) -> Self {
+        Self {
+            since: request.now,
+            remote: request.remote,
+            path: request.path.as_str().to_owned(),
+            operation: request.operation,
+        }
+    }
 }
 
 impl Registry {
@@ -44,17 +57,22 @@ impl Registry {
 
     /// Writes a request down until the place is dropped.
     pub(crate) fn enter(&self, request: &Request<'_>) -> InFlightEntry<'_> {
-        let waits = InFlight {
-            since: request.now,
-            remote: request.remote,
-            path: request.path.as_str().to_owned(),
-            operation: request.operation,
-        };
+        self.enter_all(std::iter::once(InFlight::of(request)))
+    }
+
+    /// The same for requests that wait for one thing.
+    pub(crate) fn enter_all(
+        &self,
+        requests: impl IntoIterator<Item = InFlight>,
+    ) -> InFlightEntry<'_> {
         let mut waiting = self.lock();
-        let number = waiting.next;
-        waiting.next += 1;
-        waiting.requests.insert(number, waits);
-        InFlightEntry { registry: self, number }
+        let first = waiting.next;
+        for waits in requests {
+            let number = waiting.next;
+            waiting.next += 1;
+            waiting.requests.insert(number, waits);
+        }
+        InFlightEntry { registry: self, numbers: first..waiting.next }
     }
 
     /// How many wait.
@@ -70,6 +88,9 @@ impl Registry {
 
 impl Drop for InFlightEntry<'_> {
     fn drop(&mut self) {
-        self.registry.lock().requests.remove(&self.number);
+        let mut waiting = self.registry.lock();
+        for number in self.numbers.clone() {
+            waiting.requests.remove(&number);
+        }
     }
 }

@@ -30,6 +30,7 @@ use crate::api::response::Response;
 use crate::platform::metrics_settings::MetricsSettings;
 use crate::timers::Summary;
 use history::History;
+pub(crate) use in_flight::InFlight;
 use in_flight::Registry;
 use jobs::JobRecords;
 use observed::Observed;
@@ -135,8 +136,13 @@ impl Metrics {
 
     /// Counts a request with an [`outcome`].
     pub(crate) fn count(&self, operation: Operation, outcome: usize) {
+        self.count_many(operation, outcome, 1);
+    }
+
+    /// Counts so many requests with the same [`outcome`].
+    pub(crate) fn count_many(&self, operation: Operation, outcome: usize, times: u64) {
         // The order of `OPERATIONS` is that of the enum, as a test holds.
-        self.requests.add(operation as usize * OUTCOMES.len() + outcome, 1);
+        self.requests.add(operation as usize * OUTCOMES.len() + outcome, times);
     }
 
     /// What was seen of the lead and the members.

@@ -15,6 +15,7 @@
 //! Invariant: what is answered here is answered as [`Core::handle`] would have. Tests of the listener (`wire`)
 //! ask both and compare.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::api::json::member;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::authz::judge::{Judgement, PolicyDecision, authenticate, authorize};
-use crate::caller::call::{AnswerShape, AuthzRequest};
+use crate::caller::call::{AnswerShape, AuthorizedCall, AuthzRequest};
 use crate::caller::spelling::SYSTEM;
 use crate::limits::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX};
 use crate::pipeline::audit::AuditBatch;
@@ -53,8 +54,8 @@ pub struct FastReads<'c> {
 
 /// Who asks for a few reads that came together, found once.
 pub struct FastPathCaller<'a> {
-    core: &'a Core,
-    context: &'a Arc<NamespaceContext>,
+    pub(super) core: &'a Core,
+    pub(super) context: &'a Arc<NamespaceContext>,
     token: &'a CachedToken,
     granted: arc_swap::Guard<Option<Arc<Compiled>>>,
     /// The mount of the first of them, and so most likely of them all.
@@ -223,18 +224,8 @@ impl FastPathCaller<'_> {
         bytes_max: usize,
         gathered: Option<&mut AuditBatch>,
     ) -> Option<Result<Response, Error>> {
-        let path = request.path.as_str();
-        let found;
-        // Mounts do not nest, so a path that starts with a mount's is that mount's.
-        let (mount, inside) = match self.known_mount(path) {
-            Some(known) => known,
-            None => {
-                let (mount, inside) = self.context.view.mounts.route(path)?;
-                found = mount;
-                let _ = self.mount.set(Arc::clone(&found));
-                (&found, inside)
-            }
-        };
+        let (mount, inside) = self.route(request.path.as_str())?;
+        let mount = &*mount;
         let engine = registry::driver(mount.entry.kind);
         // A token that is shown is not looked at there.
         if let Some(route) = engine.open_route(inside) {
@@ -244,16 +235,12 @@ impl FastPathCaller<'_> {
         }
         let asked = AuthzRequest::below(mount, inside, request).shaped(shape);
         let capability = asked.capability();
-        let granted = self.granted.as_ref().and_then(|compiled| compiled.acl());
         let mut granted_by = Vec::new();
-        let decided = match granted {
-            Some(acl) => authorize(self.context, self.token, acl, asked, |names| {
-                if gathered.is_some() {
-                    granted_by = names();
-                }
-            }),
-            None => Err(Error::Denied(Denial::BadToken)),
-        };
+        let decided = self.authorize(asked, |names| {
+            if gathered.is_some() {
+                granted_by = names();
+            }
+        });
         let is_allowed = decided.is_ok();
         let answer = match decided {
             Ok(call) => engine.read_fast(bytes_max, self.context, &call, mount, inside)?,
@@ -270,9 +257,32 @@ impl FastPathCaller<'_> {
         self.core.gather(self.context, request, gathered, judgement, answer)
     }
 
-    fn known_mount<'p>(&self, path: &'p str) -> Option<(&Arc<Mount>, &'p str)> {
-        let mount = self.mount.get()?;
-        Some((mount, path.strip_prefix(&*mount.entry.path)?))
+    /// Decides whether this bearer may do what is asked; see [`authorize`].
+    ///
+    /// # Errors
+    /// [`Error::Denied`].
+    pub(super) fn authorize<'c, 'r>(
+        &self,
+        asked: AuthzRequest<'c, 'r>,
+        note: impl FnOnce(&dyn Fn() -> Vec<String>),
+    ) -> Result<AuthorizedCall<'c, 'r>, Error> {
+        match self.granted.as_ref().and_then(|compiled| compiled.acl()) {
+            Some(acl) => authorize(self.context, self.token, acl, asked, note),
+            None => Err(Error::Denied(Denial::BadToken)),
+        }
+    }
+
+    /// What is mounted where a path leads, and the path inside.
+    pub(super) fn route<'p>(&self, path: &'p str) -> Option<(Cow<'_, Arc<Mount>>, &'p str)> {
+        // Mounts do not nest, so a path that starts with a mount's is that mount's.
+        if let Some(known) = self.mount.get()
+            && let Some(inside) = path.strip_prefix(&*known.entry.path)
+        {
+            return Some((Cow::Borrowed(known), inside));
+        }
+        let (mount, inside) = self.context.view.mounts.route(path)?;
+        let _ = self.mount.set(Arc::clone(&mount));
+        Some((Cow::Owned(mount), inside))
     }
 }
 

@@ -12,3 +12,4 @@ pub(crate) mod route_facts;
 mod snapshots;
 pub(crate) mod stages;
 mod timed;
+pub(crate) mod write_run;

@@ -70,6 +70,12 @@ impl Author {
         let (display_name, mount) = (cut(display_name).into(), cut(mount).into());
         Self { writer: VersionWriter { entity_id, display_name, mount }, request_id }
     }
+
+    /// The same, in a request of this id.
+    pub(crate) fn in_request(&mut self, request_id: u128) -> &Self {
+        self.request_id = request_id;
+        self
+    }
 }
 
 /// The beginning of a name, as far as it is kept.

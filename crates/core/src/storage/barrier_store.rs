@@ -96,6 +96,15 @@ impl BarrierStore {
         self.records(&self.keys.load()).get(key)
     }
 
+    /// The same, of a record of at most so many bytes: a longer one is not opened.
+    ///
+    /// # Errors
+    /// As [`BarrierStore::get`]; [`Error::TooLarge`].
+    pub(crate) fn get_within(&self, key: &[u8], bytes_max: usize) -> Result<Option<Record>, Error> {
+        self.counts.add(GETS, 1);
+        self.records(&self.keys.load()).get_within(key, bytes_max)
+    }
+
     /// About how many bytes the record under a logical key has: what reading it takes. It is not opened.
     ///
     /// # Errors
@@ -234,9 +243,16 @@ impl<'a> BarrierRecords<'a> {
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
+        self.get_within(key, usize::MAX)
+    }
+
+    fn get_within(&self, key: &[u8], bytes_max: usize) -> Result<Option<Record>, Error> {
         let key = absolute(self.inside, key);
         let storage = self.keys.of(&key);
         let Some(record) = self.records.get(&storage)? else { return Ok(None) };
+        if record.value.len() > bytes_max {
+            return Err(Error::TooLarge("bytes of a record"));
+        }
         let (found, value) = open(&storage, &record.value, self.keys.keyring())?;
         if found != *key {
             return Err(damaged(&storage, "it holds another record's key"));
@@ -338,22 +354,27 @@ pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
     let keys = StorageKeys::new(keyring);
     let mut sealed = Batch::new();
     sealed.set_need(batch.need());
-    for expectation in batch.expectations() {
-        sealed.expect(keys.of(&expectation.key), expectation.seqno);
-    }
+    let mut expectations = batch.expectations().iter().peekable();
     for op in batch.ops() {
+        let (StoreOp::Put { key, .. } | StoreOp::Delete { key, .. }) = op;
+        let storage = keys.of(key);
+        // Most records are expected as they were before they change, in the order in which they do; a name is hidden once.
+        if let Some(expected) = expectations.next_if(|expected| expected.key == *key) {
+            sealed.expect(storage.clone(), expected.seqno);
+        }
         match op {
             StoreOp::Put { key, value } => {
-                let storage = keys.of(key);
                 let envelope = seal(&storage, key, value, keyring)?;
                 sealed.put(storage, envelope);
             }
             StoreOp::Delete { key, .. } => {
-                let storage = keys.of(key);
                 let note = seal(&storage, key, &[], keyring)?;
                 sealed.delete_noted(storage, note);
             }
         }
+    }
+    for expected in expectations {
+        sealed.expect(keys.of(&expected.key), expected.seqno);
     }
     Ok(sealed)
 }
@@ -481,6 +502,31 @@ mod tests {
         for keyring in [&*old, &new] {
             let damaged = open(&storage, &wrong, keyring);
             assert!(matches!(damaged, Err(Error::Damaged(_))), "{damaged:?}");
+        }
+    }
+
+    #[test]
+    fn all_that_a_batch_expects_is_expected_of_what_is_stored() {
+        let core = open_core(RouteAccess::Token);
+        let keyring = core.context.load_full().unwrap().store.keys().load_full();
+        let storage = StorageKeys::new(&keyring);
+        let key = |name: &str| keys::storage(MountId::CUBBYHOLE, name);
+        for order in [["a", "b", "c"], ["c", "a", "b"], ["elsewhere", "a", "c"], ["b", "b", "a"]] {
+            let mut batch = Batch::new();
+            for (name, seqno) in order.iter().zip(1..) {
+                batch.expect(key(name), Seqno(seqno));
+            }
+            batch.put(key("a"), vec![1]).delete(key("b")).put(key("c"), vec![2]);
+            let sealed = seal_batch(&batch, &keyring).unwrap();
+            let sorted = |batch: &Batch, of: &dyn Fn(&[u8]) -> Vec<u8>| {
+                let expected = batch.expectations().iter();
+                let mut all: Vec<_> = expected.map(|one| (of(&one.key), one.seqno)).collect();
+                all.sort();
+                all
+            };
+            let expected = sorted(&batch, &|key| storage.of(key));
+            assert_eq!(sorted(&sealed, &<[u8]>::to_vec), expected, "{order:?}");
+            assert_eq!(open_batch(&sealed, &keyring).unwrap().ops().len(), 3);
         }
     }
 

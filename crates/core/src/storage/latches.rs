@@ -23,7 +23,7 @@ pub(crate) struct Latches {
 }
 
 /// A latch that is held.
-pub(crate) type Latch<'l> = SemaphorePermit<'l>;
+pub(crate) type HeldLatch<'l> = SemaphorePermit<'l>;
 
 /// Latches that are held together, without having waited for any of them.
 pub(crate) struct HeldLatches {
@@ -43,7 +43,7 @@ impl Latches {
 
     /// Waits for the latches of all `keys`. Nobody who holds a latch may ask for more: they are taken
     /// in one order, so that two who want the same never wait for each other.
-    pub(crate) async fn hold_all(&self, keys: &[Vec<u8>]) -> Vec<Latch<'_>> {
+    pub(crate) async fn hold_all(&self, keys: &[Vec<u8>]) -> Vec<HeldLatch<'_>> {
         let stripes: BTreeSet<usize> = keys.iter().map(|key| self.stripe_of(key)).collect();
         let mut held = Vec::with_capacity(stripes.len());
         for stripe in stripes {
@@ -56,12 +56,12 @@ impl Latches {
         SipHash24::hash(&self.key, key) as usize % STRIPES
     }
 
-    async fn wait_for(&self, stripe: usize) -> Latch<'_> {
+    async fn wait_for(&self, stripe: usize) -> HeldLatch<'_> {
         self.stripes[stripe].acquire().await.expect("latches are never closed")
     }
 
     /// Waits for the latch of `key`.
-    pub(crate) async fn hold(&self, key: &[u8]) -> Latch<'_> {
+    pub(crate) async fn hold(&self, key: &[u8]) -> HeldLatch<'_> {
         let stripe = self.stripe_of(key);
         // Nearly always free, and then there is no place in a queue to set up.
         match self.stripes[stripe].try_acquire() {

@@ -29,7 +29,7 @@ use crate::storage::cluster_identity::ClusterIdentity;
 use crate::storage::keys::{self, MountId, NamespaceNumber, ParsedKey, kind};
 use crate::view::damaged::DamagedRecord;
 
-/// Operations of a batch that are looked through for a version before the state is asked.
+/// Operations of a batch before and behind a secret's metadata that are looked through for its version before the state is asked.
 const BATCH_LOOK_MAX: usize = 16;
 
 /// A batch while it is folded.
@@ -37,6 +37,8 @@ pub(super) struct Folding<'a, 'r> {
     /// The sequence number of what it writes.
     pub(super) seqno: Seqno,
     pub(super) batch: &'a Batch,
+    /// Which of its operations is folded.
+    pub(super) place: usize,
     /// The state with the batch applied.
     pub(super) records: &'a BarrierRecords<'r>,
     /// What it changed so far, for the feed.
@@ -228,8 +230,9 @@ impl View {
         let mut hand = self.budget.fold();
         // What a batch writes carries the place of the batch.
         let seqno = Seqno(position.0);
-        let mut at = Folding { seqno, batch, records, changes: Vec::new() };
-        for op in batch.ops() {
+        let mut at = Folding { seqno, batch, place: 0, records, changes: Vec::new() };
+        for (place, op) in batch.ops().iter().enumerate() {
+            at.place = place;
             let (key, outcome) = match op {
                 StoreOp::Put { key, value } => (key, self.fold_put(key, value, &mut at)),
                 StoreOp::Delete { key, .. } => {
@@ -407,7 +410,7 @@ impl View {
         let key = keys::kv_version(id, path, metadata.current_version);
         let current = metadata.version(metadata.current_version);
         let record = match current {
-            Some(info) if !info.destroyed => Some(current_record(&key, at.batch, at.records)?),
+            Some(info) if !info.destroyed => Some(current_record(&key, at)?),
             _ => None,
         };
         self.put_secret(id, path, metadata, record.as_deref())?;
@@ -514,21 +517,18 @@ pub(super) fn one_header(seqno: Seqno, lease: Option<u32>) -> HotHeader {
 }
 
 /// The record of the version that a batch makes current: from the batch, or from the state.
-fn current_record(
-    key: &[u8],
-    batch: &Batch,
-    records: &BarrierRecords<'_>,
-) -> Result<Value, DamagedRecord> {
-    // A batch of one secret is looked through; in one of many, that would be work by its square.
-    let looked_at = batch.ops().len().min(BATCH_LOOK_MAX);
-    let in_batch = batch.ops()[..looked_at].iter().find_map(|op| match op {
+fn current_record(key: &[u8], at: &Folding<'_, '_>) -> Result<Value, DamagedRecord> {
+    // A version stands close to its metadata; looking through a batch of many secrets for each of them would be work by its square.
+    let ops = at.batch.ops();
+    let near = at.place.saturating_sub(BATCH_LOOK_MAX)..ops.len().min(at.place + BATCH_LOOK_MAX);
+    let in_batch = ops[near].iter().rev().find_map(|op| match op {
         StoreOp::Put { key: put, value } if put == key => Some(value.clone()),
         _ => None,
     });
     if let Some(value) = in_batch {
         return Ok(value);
     }
-    let record = records.get(key).map_err(|_| DamagedRecord("kv version unreadable"))?;
+    let record = at.records.get(key).map_err(|_| DamagedRecord("kv version unreadable"))?;
     Ok(record.ok_or(DamagedRecord("kv version missing"))?.value)
 }
 

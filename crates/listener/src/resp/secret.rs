@@ -148,13 +148,13 @@ impl RespSession {
     }
 
     /// A request without query and body that came with the batch.
-    fn request<'a>(&'a self, operation: Operation, path: Path<'a>) -> Request<'a> {
+    pub(super) fn request<'a>(&'a self, operation: Operation, path: Path<'a>) -> Request<'a> {
         let token = self.token.as_ref().map(|token| TokenText::new(token.expose_secret()));
         Request { now: self.now, ..plain(operation, path, token, self.remote) }
     }
 
     /// The path of a secret's data.
-    fn data_path(&self, key: &str) -> String {
+    pub(super) fn data_path(&self, key: &str) -> String {
         let [mount, noun] = self.data_folder();
         [mount, noun, key].concat()
     }

@@ -1,7 +1,7 @@
 //! Plain `SET`s that came together, and `MSET`: their writes are under way together, so that they are committed together.
 //!
 //! Each is a request to the core like any other, with its own decision, audit records, quotas and error. They are begun in their
-//! order and proposed to the store in it; replies are in it too.
+//! order, [`SLICE_MAX`] of them as one where the core can do that ([`WriteRun`](kallisto_core::WriteRun)), and proposed to the store in it; replies are in it too.
 //!
 //! Invariants:
 //! - a run ends before a key that it has already, and before any command that is not a plain `SET`: nothing reads
@@ -16,7 +16,11 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::Poll;
 
-use kallisto_core::{Error, ExpectedVersion, Json, Map};
+use kallisto_core::{
+    BodyKind, Error, ExpectedVersion, Json, Map, Operation, Path, Request, RunUnderWay, TokenText,
+    fields_body,
+};
+use secrecy::ExposeSecret;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::parse::{self, ParsedInput, Ranges};
@@ -138,15 +142,66 @@ impl RespSession {
                 written.push(self.recorded(one).await);
                 continue;
             }
-            let writing = rest[..places.amount()].iter().map(|&set| {
-                Box::pin(async move {
-                    let one = self.write_at_once(set.key, set.fields(), ExpectedVersion::Any);
-                    self.recorded(one).await
-                })
-            });
-            written.extend(all(writing.collect()).await);
+            let slices = rest[..places.amount()].chunks(SLICE_MAX);
+            let writing = slices.map(|slice| Box::pin(self.write_slice(slice)));
+            written.extend(all(writing.collect(), 1).await.into_iter().flatten());
         }
         written
+    }
+
+    /// Writes a slice of a run: what can be committed as one, and the rest each by itself.
+    async fn write_slice(&self, slice: &[PlainSet<'_>]) -> Vec<Result<(), Error>> {
+        let (mut joined, run) = self.begin_slice(slice);
+        let together = match run {
+            None => Ok(true),
+            Some(run) => self.shared.core.finish_run(run).await,
+        };
+        if together == Ok(false) {
+            joined.fill(false);
+        }
+        let alone = slice.iter().zip(&joined).filter(|(_, joined)| !**joined);
+        let alone = alone.map(|(&set, _)| {
+            Box::pin(async move {
+                let one = self.write_at_once(set.key, set.fields(), ExpectedVersion::Any);
+                self.recorded(one).await
+            })
+        });
+        let mut alone = all(alone.collect(), SLICE_MAX).await.into_iter();
+        let together = together.map(drop);
+        joined
+            .into_iter()
+            .map(|joined| match joined {
+                true => together.clone(),
+                false => alone.next().unwrap_or(Err(Error::Conflict)),
+            })
+            .collect()
+    }
+
+    /// Begins a slice as far as it can be committed as one; which of its writes are part of that.
+    fn begin_slice(&self, slice: &[PlainSet<'_>]) -> (Vec<bool>, Option<RunUnderWay>) {
+        let mut joined = vec![false; slice.len()];
+        let run = self.join_slice(slice, &mut joined);
+        (joined, run)
+    }
+
+    fn join_slice(&self, slice: &[PlainSet<'_>], joined: &mut [bool]) -> Option<RunUnderWay> {
+        // Each of them has a span of its own where that is recorded.
+        if slice.len() < 2 || self.shared.tracer.get().is_some() {
+            return None;
+        }
+        let now = self.shared.clock.now();
+        let token = TokenText::new(self.token.as_ref()?.expose_secret());
+        let reads = self.shared.core.fast_reads()?;
+        let caller = reads.bearer(Some(token), Some(self.remote), now)?.ok()?;
+        let mut run = caller.begin_run()?;
+        for (set, joined) in slice.iter().zip(joined) {
+            let path = self.data_path(set.key);
+            let Ok(path) = Path::literal(&path) else { continue };
+            let body = fields_body(self.engine, set.fields(), ExpectedVersion::Any);
+            let request = self.request(Operation::Update, path);
+            *joined = run.join(&Request { body_kind: BodyKind::Fields(&body), now, ..request });
+        }
+        run.commit()
     }
 
     /// Does one of a run's writes within a span of its own.
@@ -161,14 +216,14 @@ impl RespSession {
     }
 }
 
-/// Begins the futures in their order and polls them until each is ready, [`SLICE_MAX`] of either in a turn. They are woken
+/// Begins the futures in their order and polls them until each is ready, `per_turn` of either in a turn. They are woken
 /// about together, by the commit of their group, so all that are left are looked at each time.
-async fn all<F: Future>(mut futures: Vec<Pin<Box<F>>>) -> Vec<F::Output> {
+async fn all<F: Future>(mut futures: Vec<Pin<Box<F>>>, per_turn: usize) -> Vec<F::Output> {
     let mut ready: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
     let (mut begun, mut first_left) = (0, 0);
     poll_fn(|context| {
         let looked_at = if begun < futures.len() {
-            begun..futures.len().min(begun + SLICE_MAX)
+            begun..futures.len().min(begun + per_turn)
         } else {
             first_left..futures.len()
         };
@@ -178,7 +233,7 @@ async fn all<F: Future>(mut futures: Vec<Pin<Box<F>>>) -> Vec<F::Output> {
         let mut ended = 0;
         for at in looked_at {
             if ready[at].is_none()
-                && ended < SLICE_MAX
+                && ended < per_turn
                 && let Poll::Ready(value) = futures[at].as_mut().poll(context)
             {
                 ready[at] = Some(value);
@@ -189,7 +244,7 @@ async fn all<F: Future>(mut futures: Vec<Pin<Box<F>>>) -> Vec<F::Output> {
         if first_left == futures.len() {
             return Poll::Ready(());
         }
-        if are_others || ended == SLICE_MAX {
+        if are_others || ended == per_turn {
             context.waker().wake_by_ref();
         }
         Poll::Pending
@@ -245,7 +300,7 @@ mod tests {
                 at
             })
         };
-        assert_eq!(pollster::block_on(all((0..3).map(work).collect())), [0, 1, 2]);
+        assert_eq!(pollster::block_on(all((0..3).map(work).collect(), SLICE_MAX)), [0, 1, 2]);
     }
 
     #[test]
@@ -268,7 +323,7 @@ mod tests {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         let mut context = Context::from_waker(&waker);
-        let mut all = pin!(all((0..COUNT).map(work).collect()));
+        let mut all = pin!(all((0..COUNT).map(work).collect(), SLICE_MAX));
         let mut seen = Vec::new();
         let mut turns = 0;
         let results = loop {

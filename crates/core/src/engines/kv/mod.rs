@@ -23,7 +23,7 @@ use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::dispatch::route_handler::{self, ReadCall, RouteTable};
 use crate::dispatch::server_engine::{
-    EngineAnswer, RecoverSource, RunningRequest, ServerEngine, Weighed,
+    EngineAnswer, JoiningWrite, RecoverSource, RunningRequest, ServerEngine, Weighed,
 };
 use crate::engines::kv::access::Kv;
 use crate::engines::kv_batch;
@@ -35,6 +35,7 @@ use crate::view::Mount;
 use crate::view::NamespaceContext;
 use kallisto_auth::Operation;
 use kallisto_engine::Routes;
+use kallisto_store::Batch;
 
 /// Key-value secrets.
 pub(crate) struct KvEngine(pub(crate) KvState);
@@ -83,6 +84,13 @@ impl ServerEngine for KvEngine {
             }
         }
         route_handler::answer_now(self.table(), run)
+    }
+
+    fn join(&self, joining: JoiningWrite<'_>) -> Option<Batch> {
+        match (self.0, joining.path.strip_prefix("data/")) {
+            (KvState::V2, Some(secret)) => v2::join(secret, joining),
+            _ => None,
+        }
     }
 
     fn handle<'a>(&self, run: RunningRequest<'a>) -> EngineAnswer<'a> {

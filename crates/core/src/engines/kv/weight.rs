@@ -21,7 +21,7 @@ use crate::view::{Hot, Mount, hot_key};
 /// Most versions of a secret of which the metadata is read or changed where the request arrived.
 const LIGHT_VERSIONS_MAX: usize = 256;
 /// The record of so many, as long as it may be where nothing else is known of it.
-const LIGHT_METADATA_BYTES_MAX: usize = 8 << 10;
+pub(crate) const LIGHT_METADATA_BYTES_MAX: usize = 8 << 10;
 
 const _: () = assert!(LIGHT_VERSIONS_MAX * VERSION_BYTES < LIGHT_METADATA_BYTES_MAX);
 

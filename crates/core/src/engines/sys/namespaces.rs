@@ -24,7 +24,7 @@ use crate::random;
 use crate::records::namespace::Namespace;
 use crate::seal::put_builtin;
 use crate::storage::keys::{self, NamespaceNumber};
-use crate::storage::latches::Latch;
+use crate::storage::latches::HeldLatch;
 use crate::view::Closed;
 use crate::view::NamespaceContext;
 use crate::view::namespaces::NamespaceSpace;
@@ -327,7 +327,7 @@ impl NamespaceRoutes<'_> {
     }
 
     /// One change of namespaces or mounts at a time: what is checked belongs to what is written.
-    async fn hold(&self) -> Vec<Latch<'_>> {
+    async fn hold(&self) -> Vec<HeldLatch<'_>> {
         self.root.latches.hold_all(&[keys::mount_counter(), keys::namespace_counter()]).await
     }
 

@@ -414,7 +414,8 @@ impl<V: Deref<Target = View>> Load<V> {
             return gathered.then_some(()).ok_or(DamagedRecord("lease"));
         }
         let batch = Batch::new();
-        let mut at = Folding { seqno: record.seqno, batch: &batch, records, changes: Vec::new() };
+        let seqno = record.seqno;
+        let mut at = Folding { seqno, batch: &batch, place: 0, records, changes: Vec::new() };
         self.view.fold_put(key, &record.value, &mut at)
     }
 

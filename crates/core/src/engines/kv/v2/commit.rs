@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use kallisto_store::{Error as StoreError, Seqno};
+use kallisto_store::{Error as StoreError, Record, Seqno};
 
 use super::decide::WriteDecision;
 use super::stage::remove_known;
@@ -54,13 +54,14 @@ pub(super) fn load_record(
     context: &NamespaceContext,
     key: &[u8],
 ) -> Result<(Option<SecretMetadata>, Seqno), Error> {
-    match context.store.get(key)? {
-        None => Ok((None, Seqno::ABSENT)),
-        Some(record) => {
-            let metadata = SecretMetadata::decode(&record.value).map_err(damaged)?;
-            Ok((Some(metadata), record.seqno))
-        }
-    }
+    decode(context.store.get(key)?)
+}
+
+/// The metadata that a record holds and its sequence number.
+pub(super) fn decode(record: Option<Record>) -> Result<(Option<SecretMetadata>, Seqno), Error> {
+    let Some(record) = record else { return Ok((None, Seqno::ABSENT)) };
+    let metadata = SecretMetadata::decode(&record.value).map_err(damaged)?;
+    Ok((Some(metadata), record.seqno))
 }
 
 /// Adds a decision, and the data of the new current version if there is one.

@@ -10,6 +10,7 @@ mod custom;
 pub(super) mod data;
 mod decide;
 mod import;
+mod join;
 mod metadata;
 pub(crate) mod recover;
 pub(super) mod routes;
@@ -22,6 +23,7 @@ use kallisto_auth::Operation;
 pub(super) use commit::current_version;
 pub(crate) use custom::to_json as custom_json;
 pub(crate) use data::asked_cas;
+pub(super) use join::join;
 pub(super) use metadata::detail;
 
 use crate::api::error::Error;

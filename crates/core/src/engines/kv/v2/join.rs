@@ -1,0 +1,68 @@
+//! A write of a secret's fields that is committed together with others: what [`super::data::write`] does when nothing is in its way.
+//!
+//! Whatever is not that simple (check-and-set, a secret with many versions, a writer who was first, a refusal) is left alone before anything was
+//! done: such a request has an answer of its own, which may have to wait.
+
+use std::borrow::Cow;
+
+use kallisto_auth::Operation;
+use kallisto_store::{Batch, Seqno};
+
+use super::commit::{add, decode};
+use super::decide;
+use crate::api::json::Json;
+use crate::api::request::BodyKind;
+use crate::caller::call::AuthorizedCall;
+use crate::dispatch::server_engine::JoiningWrite;
+use crate::engines::kv::access::{caller_as_author, check_entry_path, check_entry_size};
+use crate::engines::kv::staged::Staged;
+use crate::engines::kv::weight::LIGHT_METADATA_BYTES_MAX;
+use crate::records::attribution::Author;
+use crate::storage::keys;
+use crate::view::NamespaceContext;
+
+/// What a new version of the secret at `path` changes; `None` for a write that goes its own way.
+pub(in crate::engines::kv) fn join(path: &str, joining: JoiningWrite<'_>) -> Option<Batch> {
+    let JoiningWrite { context, call, mount, shared, .. } = joining;
+    let BodyKind::Fields(body) = call.body_kind else { return None };
+    let data = match body.get("data") {
+        Some(data @ Json::Object(_)) if body.len() == 1 => data.to_text(),
+        _ => return None,
+    };
+    if call.operation != Operation::Update
+        || check_entry_path(path).is_err()
+        || check_entry_size(&data).is_err()
+    {
+        return None;
+    }
+    let key = keys::kv_meta(mount.entry.id, path);
+    if !shared.held.try_hold(&key) {
+        return None;
+    }
+    let (metadata, seqno) = match mount.index.may_contain(path) {
+        true => decode(context.store.get_within(&key, LIGHT_METADATA_BYTES_MAX).ok()?).ok()?,
+        false => (None, Seqno::ABSENT),
+    };
+    let config = mount.kv_config.load();
+    let author = match config.is_anonymous {
+        true => None,
+        false => author_of(context, call, &mut shared.author),
+    };
+    let decision = decide::put(metadata, &config, (None, author), call.now_ns()).ok()?;
+    let mut staged = Staged::default();
+    staged.expect(key, seqno);
+    add(&mut staged, mount.entry.id, path, decision, Some(Cow::Owned(data))).ok()?;
+    Some(staged.into_batch())
+}
+
+/// Who asks; looked up for the first write of a run, which are all of one token.
+fn author_of<'a>(
+    context: &NamespaceContext,
+    call: &AuthorizedCall<'_, '_>,
+    known: &'a mut Option<Author>,
+) -> Option<&'a Author> {
+    if known.is_none() {
+        *known = caller_as_author(context, call);
+    }
+    known.as_mut().map(|author| author.in_request(call.id.bits()))
+}
