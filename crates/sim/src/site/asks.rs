@@ -7,9 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use jiff::Timestamp;
-use kallisto_core::{Core, Error, Operation, Path, Request, Response, TokenText};
+use kallisto_core::{
+    BodyKind, Core, Error, Operation, Path, Request, Response, RunUnderWay, TokenText,
+};
 use serde_json::Value;
 
+/// What is written beside a secret in a run.
+const BESIDE: &str = "secret/data/beside";
 /// Most times that a future wakes itself before it is left alone until the next turn.
 const WAKES_MAX: usize = 4096;
 
@@ -24,6 +28,8 @@ pub(crate) struct Ask {
     pub(crate) query: Vec<(String, String)>,
     /// Whether it is answered by a view that holds everything that anybody was told before.
     pub(crate) recency: Recency,
+    /// Whether it is a write that came together with another, and is committed as one with it where that can be done.
+    pub(crate) joins: bool,
 }
 
 /// How recent the view has to be that answers.
@@ -46,6 +52,7 @@ impl Ask {
             wrap_ttl_secs: 0,
             query: Vec::new(),
             recency: Recency::Seen(0),
+            joins: false,
         }
     }
 
@@ -151,6 +158,21 @@ async fn shows_now(core: &Core) {
     poll_fn(|_| if shows() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
+/// Begins a run of a write of a secret and of another secret that nobody asks for; `None` where the first has to go its own way.
+fn begin_run(core: &Core, request: &Request<'_>) -> Option<RunUnderWay> {
+    let body = request.object().ok()?;
+    let write = Request { body: &[], body_kind: BodyKind::Fields(&body), ..request.clone() };
+    let reads = core.fast_reads()?;
+    let caller = reads.bearer(request.token, request.remote, request.now)?.ok()?;
+    let mut run = caller.begin_run()?;
+    if !run.join(&write) {
+        return None;
+    }
+    let beside = Path::literal(BESIDE).ok()?;
+    run.join(&Request { path: beside, ..write.clone() });
+    run.commit()
+}
+
 /// Work of a core that is under way.
 pub(crate) struct Flight(Pin<Box<dyn Future<Output = CoreAnswer>>>);
 
@@ -174,6 +196,16 @@ impl Flight {
                 wrap_ttl_secs: ask.wrap_ttl_secs,
                 ..Request::new(ask.operation, path, now)
             };
+            if ask.joins
+                && let Some(run) = begin_run(&core, &request)
+            {
+                match core.finish_run(run).await {
+                    Ok(true) => return CoreAnswer::Done(Box::default()),
+                    // Another writer was first: it goes its own way.
+                    Ok(false) => {}
+                    Err(error) => return CoreAnswer::of(Err(error)),
+                }
+            }
             CoreAnswer::of(core.handle(&request).await)
         }))
     }

@@ -247,8 +247,9 @@ impl SimWorld {
                 let body = json!({ "data": { "v": value }, "options": { "cas": expected } });
                 (ask.with(&body), Action::Swap(Expect::Version(expected), value))
             }
-            _ => {
+            drawn => {
                 let value = self.name_value(tenant);
+                let ask = Ask { joins: drawn == 7, ..ask };
                 (ask.with(&json!({ "data": { "v": value } })), Action::Write(value))
             }
         };
