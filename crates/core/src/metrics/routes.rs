@@ -36,7 +36,7 @@ impl RouteVerb {
 
 type VerbTimes = Box<[Durations; RouteVerb::NAMES.len()]>;
 
-/// The mounts that were asked, by namespace and path.
+/// The mounts that were asked, by what metrics call them: those that have one name there are counted together.
 #[derive(Default)]
 pub(crate) struct RouteTimes {
     is_on: AtomicBool,
@@ -57,14 +57,15 @@ impl RouteTimes {
 
     /// Counts a request to a mount; one of more than `max` mounts is passed over.
     pub(crate) fn record(&self, mount: &str, operation: Operation, took: Duration, max: usize) {
-        let at = RouteVerb::of(operation) as usize;
-        if let Some(found) = self.mounts.read().unwrap_or_else(PoisonError::into_inner).get(mount) {
+        let (name, at) = (part_of_name(mount), RouteVerb::of(operation) as usize);
+        if let Some(found) = self.mounts.read().unwrap_or_else(PoisonError::into_inner).get(&*name)
+        {
             found[at].record(took);
             return;
         }
         let mut mounts = self.mounts.write().unwrap_or_else(PoisonError::into_inner);
-        if mounts.len() < max || mounts.contains_key(mount) {
-            mounts.entry(mount.into()).or_default()[at].record(took);
+        if mounts.len() < max || mounts.contains_key(&*name) {
+            mounts.entry(name.into()).or_default()[at].record(took);
         }
     }
 
@@ -74,6 +75,11 @@ impl RouteTimes {
         let of = |durations: &VerbTimes| std::array::from_fn(|at| durations[at].snapshot());
         mounts.iter().map(|(mount, durations)| (mount.to_string(), of(durations))).collect()
     }
+}
+
+/// A mount's path as a part of a metric's name: Prometheus refuses a whole text for one name with another character.
+fn part_of_name(mount: &str) -> String {
+    mount.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
 }
 
 #[cfg(test)]
@@ -90,8 +96,20 @@ mod tests {
         routes.record("kv/", Operation::Scan, Duration::from_millis(2), 2);
         let all = routes.all();
         let counts = |at: usize| all[at].1.each_ref().map(HistogramSnapshot::count);
-        assert_eq!((all[0].0.as_str(), counts(0)), ("kv/", [0, 1, 0, 1]));
-        assert_eq!((all[1].0.as_str(), counts(1)), ("secret/", [0, 1, 0, 0]));
+        assert_eq!((all[0].0.as_str(), counts(0)), ("kv_", [0, 1, 0, 1]));
+        assert_eq!((all[1].0.as_str(), counts(1)), ("secret_", [0, 1, 0, 0]));
         assert_eq!(all.len(), 2);
+    }
+
+    #[test]
+    fn a_mount_has_a_name_that_metrics_may_have_and_shares_it_with_those_alike() {
+        let routes = RouteTimes::default();
+        for mount in ["team/my-kv/", "team/my_kv/", "team-my.kv/", "kv x@1+\u{e9}/"] {
+            routes.record(mount, Operation::Read, Duration::from_millis(2), 9);
+        }
+        let all = routes.all();
+        let told: Vec<_> =
+            all.iter().map(|(name, verbs)| (name.as_str(), verbs[0].count())).collect();
+        assert_eq!(told, [("kv_x_1___", 1), ("team_my_kv_", 3)]);
     }
 }

@@ -96,7 +96,7 @@ pub(super) fn routes(core: &Core, metrics: &mut Vec<Metric>) {
     for (mount, durations) in core.metrics.routes.all() {
         for (operation, snapshot) in RouteVerb::NAMES.into_iter().zip(durations) {
             metrics.push(Metric {
-                name: format!("vault.route.{operation}.{}", mount.replace(['/', '-', '.'], "_")).into(),
+                name: format!("vault.route.{operation}.{mount}").into(),
                 about: "Requests to a mount and the milliseconds they took; where usage_gauge_period is set.",
                 points: vec![MetricPoint {
                     labels: Vec::new(),
