@@ -12,11 +12,11 @@ use crate::state::metrics::collect;
 const OK: u16 = 200;
 
 impl Core {
-    /// Whether a request is for the metrics, and shows no token.
+    /// Whether a request is for the metrics. A token that it shows does not matter where they are for anyone: it may have ended, or the server be
+    /// sealed, which knows none.
     pub fn is_for_open_metrics(request: &Request<'_>) -> bool {
         request.path.as_str() == "sys/metrics"
             && request.operation == Operation::Read
-            && request.token.is_none()
             && !request.asks_help()
     }
 
@@ -71,12 +71,12 @@ mod tests {
     use crate::routes::tests::request;
 
     #[test]
-    fn only_a_read_of_the_metrics_without_a_token_is_for_anyone() {
+    fn a_read_of_the_metrics_is_for_anyone_whatever_token_it_shows() {
         let asked = |token, operation, path| {
             Core::is_for_open_metrics(&request(token, operation, path, ""))
         };
         assert!(asked(None, Operation::Read, "sys/metrics"));
-        assert!(!asked(Some("t"), Operation::Read, "sys/metrics"));
+        assert!(asked(Some("t"), Operation::Read, "sys/metrics"));
         assert!(!asked(None, Operation::Update, "sys/metrics"));
         assert!(!asked(None, Operation::Read, "sys/metrics/json"));
         let mut help = request(None, Operation::Read, "sys/metrics", "");
