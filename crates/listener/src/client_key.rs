@@ -1,6 +1,6 @@
 //! The key of a client's certificate, and whether the client has it.
 //!
-//! `tls` asks here while a handshake runs, for certificates that it trusts with nothing. Nothing but the key is looked
+//! `tls` asks here while a handshake runs, for certificates that it trusts with nothing, and for the key of its own certificate when it reads that. Nothing but the key is looked
 //! at: a certificate of version 1, of another day, or with unknown extensions is as good a name for a key as
 //! any (webpki, which rustls asks otherwise, refuses those). Whether a certificate is believed is for a login method to
 //! say, not for the wire.
@@ -54,6 +54,11 @@ pub(crate) fn verify_tls13(
     let key = CertificateKey::find(certificate).ok_or(CertificateError::BadEncoding)?;
     let whole = SubjectPublicKeyInfoDer::from(key.whole);
     verify_tls13_signature_with_raw_key(message, &whole, signed, algorithms)
+}
+
+/// The public key of a certificate, as its `SubjectPublicKeyInfo`; none if it cannot be read.
+pub(crate) fn public_key<'a>(certificate: &'a CertificateDer<'_>) -> Option<&'a [u8]> {
+    CertificateKey::find(certificate).map(|key| key.whole)
 }
 
 /// A public key where it stands in a certificate.

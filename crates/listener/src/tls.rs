@@ -22,6 +22,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{Acceptor, NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme,
     SupportedProtocolVersion, crypto, version,
@@ -196,7 +197,9 @@ fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<ServedFiles, 
             algorithms: provider.signature_verification_algorithms,
         })),
         ClientAuth::Required(path) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(read_roots(path)?, provider);
+            let roots = read_roots(path)?;
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
             let verifier = verifier.build().map_err(|error| TlsError::new(path, error))?;
             builder.with_client_cert_verifier(verifier)
         }
@@ -209,13 +212,11 @@ fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<ServedFiles, 
         other => TlsError::new(&files.key, other),
     })?;
     let is_heavy = key.secret_der().len() > LIGHT_KEY_BYTES_MAX;
-    let config = builder.with_single_cert(chain, key);
-    let mut config = config.map_err(|error| match error {
-        rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch) => {
-            TlsError::new(&files.key, "it is the key of another certificate")
-        }
-        other => TlsError::new(&files.key, other),
-    })?;
+    let key = provider.key_provider.load_private_key(key);
+    let key = key.map_err(|error| TlsError::new(&files.key, error))?;
+    check_key(files, &chain, &*key)?;
+    let presented = SingleCertAndKey::from(CertifiedKey::new(chain, key));
+    let mut config = builder.with_cert_resolver(Arc::new(presented));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     // Sessions are resumed by tickets or not at all: nothing is kept for clients that may never return.
     config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -227,6 +228,23 @@ fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<ServedFiles, 
         None => config.send_tls13_tickets = 0,
     }
     Ok(ServedFiles { config: Arc::new(config), is_heavy })
+}
+
+/// Checks that a key is that of the first certificate. rustls would have webpki read that, which takes none of version 1, as
+/// `openssl x509 -req` of OpenSSL 3.0 makes by itself; what it is good for is for clients to judge.
+fn check_key(
+    files: &TlsFiles,
+    chain: &[CertificateDer<'static>],
+    key: &dyn SigningKey,
+) -> Result<(), TlsError> {
+    let own = chain.first().and_then(|own| client_key::public_key(own));
+    let own =
+        own.ok_or_else(|| TlsError::new(&files.certificate, "a certificate cannot be read"))?;
+    // A key that does not say what it is the other half of cannot be compared.
+    match key.public_key().is_none_or(|public| public.as_ref() == own) {
+        true => Ok(()),
+        false => Err(TlsError::new(&files.key, "it is the key of another certificate")),
+    }
 }
 
 /// Tickets of a listener that asks one thing of its clients.
@@ -347,6 +365,46 @@ fn read_roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As OpenSSL 3.0 signs a request without further words: of version 1, with an Ed25519 key.
+    const VERSION_1: &str = "-----BEGIN CERTIFICATE-----
+MIHWMIGJAhQ9H184c4gMKVn6+Fa+JAGQBq5YfjAFBgMrZXAwDTELMAkGA1UEAwwC
+djEwIBcNMjYxMTI5MDg0MTQ1WhgPMjEyNjExMDUwODQxNDVaMA0xCzAJBgNVBAMM
+AnYxMCowBQYDK2VwAyEA6Gn5iFrqZpKU6fvfdBt2kFcGmcbG3YVar3FNa8MwmbAw
+BQYDK2VwA0EAApf9+aarP1kwt46ryHOUQo9/aTj5ljGQKPQq8CFNXaqzYzY4J6GF
+R8wEAS6yYMJYTJJPdkzzon5wPc6SlfxfAg==
+-----END CERTIFICATE-----
+";
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "files of the test's own folder")]
+    fn a_certificate_of_version_1_is_served_with_its_own_key_alone() {
+        let directory = std::env::temp_dir().join(format!("kallisto-tls-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let write = |name: &str, text: &str| {
+            let path = directory.join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let key = |text: &str| {
+            format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n")
+        };
+        let own = key("MC4CAQAwBQYDK2VwBCIEIOHeVTSCysOCWNrG0D4GQl9cawMIJBWBope2bHyQpreI");
+        let other = key("MC4CAQAwBQYDK2VwBCIEIO51DMfO6Ife9pTDS+UoZTyvZkh00k1jZhlV9W42BIAS");
+        let load = |key: &str| {
+            let files = TlsFiles {
+                certificate: write("cert.pem", VERSION_1),
+                key: write("key.pem", key),
+                client_auth: ClientAuth::None,
+                versions: TlsVersions::From12,
+            };
+            ListenerTls::load(files, None).map(drop).map_err(|error| error.to_string())
+        };
+        let (loaded, refused) = (load(&own), load(&other));
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(loaded, Ok(()));
+        assert!(refused.unwrap_err().ends_with("key.pem: it is the key of another certificate"));
+    }
 
     #[test]
     fn a_missing_or_empty_file_is_named() {

@@ -44,9 +44,9 @@ pub fn config(tls: &FarEndTls) -> Result<ClientConfig, FarEndFailure> {
     let key = tls.private_key.as_ref().ok_or_else(|| failed("a certificate without its key"))?;
     let key = PrivateKeyDer::from_pem_slice(key.expose_secret().as_bytes())
         .map_err(|_| failed("the private key is no PEM"))?;
-    builder
-        .with_client_auth_cert(chain.certificates().to_vec(), key)
-        .map_err(|_| failed("the private key is not that of the certificate"))
+    let shown = kallisto_tls_client::client_identity(chain.certificates().to_vec(), key, &provider)
+        .map_err(|_| failed("the private key is not that of the certificate"))?;
+    Ok(builder.with_client_cert_resolver(shown))
 }
 
 /// The name that a far end's certificate has to be for.

@@ -9,4 +9,4 @@ mod https;
 mod trust;
 
 pub use https::HttpsConnector;
-pub use trust::{CertificateAuthorities, ServerTrust};
+pub use trust::{CertificateAuthorities, ServerTrust, client_identity};

@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::server::ParsedCertificate;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore,
-    SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, OtherError,
+    RootCertStore, SignatureScheme,
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -91,12 +92,42 @@ impl ServerTrust {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?
             .dangerous()
-            .with_custom_certificate_verifier(self.verifier(provider));
+            .with_custom_certificate_verifier(self.verifier(Arc::clone(&provider)));
         match identity {
             None => Ok(builder.with_no_client_auth()),
-            Some((chain, key)) => builder.with_client_auth_cert(chain, key),
+            Some((chain, key)) => {
+                Ok(builder.with_client_cert_resolver(client_identity(chain, key, &provider)?))
+            }
         }
     }
+}
+
+/// A chain and its key, as a client shows them. rustls has webpki read the first certificate, to compare the keys, which takes none of version 1, as
+/// `openssl x509 -req` of OpenSSL 3.0 makes by itself. What it does not take is shown too: the server judges.
+///
+/// # Errors
+/// When the key cannot be used, or is not that of the chain.
+pub fn client_identity(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    provider: &CryptoProvider,
+) -> Result<Arc<dyn ResolvesClientCert>, Error> {
+    let identity = CertifiedKey::new(chain, provider.key_provider.load_private_key(key)?);
+    match identity.keys_match() {
+        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+        Err(Error::InvalidCertificate(_)) if holds_key(&identity) => {}
+        Err(Error::InvalidCertificate(_)) => return Err(InconsistentKeys::KeyMismatch.into()),
+        Err(error) => return Err(error),
+    }
+    Ok(Arc::new(SingleCertAndKey::from(identity)))
+}
+
+/// Whether a certificate that is not read has the public half of its key in it, as it stands in every certificate.
+fn holds_key(identity: &CertifiedKey) -> bool {
+    let (own, key) = (identity.cert.first(), identity.key.public_key());
+    key.is_none_or(|key| {
+        own.is_some_and(|own| own.windows(key.len()).any(|part| part == key.as_ref()))
+    })
 }
 
 /// Authorities, and the check of chains to them.
