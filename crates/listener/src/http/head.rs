@@ -9,7 +9,7 @@
 //! `direct` answers none that is ambiguous, and `heads` replaces each of them by [`NO_HEAD`] on its way to hyper, which
 //! refuses that in its own words.
 
-use hyper::header::HOST;
+use hyper::header::{COOKIE, HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{StatusCode, Version};
 use memchr::memchr_iter;
@@ -19,6 +19,17 @@ use crate::limits::HEADERS_MAX;
 
 /// What hyper answers with a 400 and closes the connection after.
 pub(super) const NO_HEAD: &[u8] = b"\0\r\n\r\n";
+
+/// Makes one field of the parts that HTTP/2 lets browsers cut cookies into (RFC 9113, section 8.2.3), of which there may be more than of other fields.
+pub(super) fn join_cookies(head: &mut Parts) {
+    let all: Vec<&[u8]> = head.headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if all.len() < 2 {
+        return;
+    }
+    if let Ok(joined) = HeaderValue::from_bytes(&all.join(&b"; "[..])) {
+        head.headers.insert(COOKIE, joined);
+    }
+}
 
 /// The refusal of a request of any version whose head is not one to serve.
 pub(super) fn refusal(head: &Parts) -> Option<HttpReply> {
@@ -64,6 +75,23 @@ pub(super) fn is_ambiguous(input: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cookies_that_were_cut_are_one_field() {
+        let head = |name: &str, count: usize| {
+            let mut builder = hyper::Request::builder().header(HOST, "h");
+            for at in 0..count {
+                builder = builder.header(name, format!("c{at}=v"));
+            }
+            let mut head = builder.body(()).unwrap().into_parts().0;
+            join_cookies(&mut head);
+            head
+        };
+        assert_eq!(head("cookie", 3).headers[COOKIE], "c0=v; c1=v; c2=v");
+        assert_eq!(head("cookie", 1).headers[COOKIE], "c0=v");
+        assert!(refusal(&head("cookie", 2 * HEADERS_MAX)).is_none());
+        assert!(refusal(&head("x-other", 2 * HEADERS_MAX)).is_some());
+    }
 
     #[test]
     fn what_two_programs_may_read_differently_is_ambiguous() {

@@ -244,6 +244,7 @@ impl HttpService {
         peer: SocketAddr,
         client_chain: &[Vec<u8>],
     ) -> (HttpReply, SocketAddr) {
+        head::join_cookies(head);
         let refused = match head::refusal(head) {
             Some(reply) => reply,
             None => match self.forwarded.client(peer, &mut head.headers) {
