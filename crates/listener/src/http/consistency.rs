@@ -152,7 +152,8 @@ impl ViewDemand {
 }
 
 fn wanted(headers: &HeaderMap) -> Result<Option<ViewDemand>, Error> {
-    if let Some(value) = headers.get(&CONSISTENCY) {
+    // A field without a value says no more than none.
+    if let Some(value) = headers.get(&CONSISTENCY).filter(|value| !value.is_empty()) {
         return match value.as_bytes() {
             text if text == STRONG.as_bytes() => Ok(Some(ViewDemand::Everything)),
             // Nothing to wait for; the core decides who may.
@@ -178,7 +179,8 @@ fn seen_in(headers: &HeaderMap) -> Result<Option<SeenIndex>, Error> {
     let unknown = || Error::invalid("X-Vault-Index is none that was given out");
     let mut latest: Option<SeenIndex> = None;
     for value in headers.get_all(&INDEX) {
-        for text in value.to_str().map_err(|_| unknown())?.split(',') {
+        let texts = value.to_str().map_err(|_| unknown())?.split(',').map(str::trim);
+        for text in texts.filter(|text| !text.is_empty()) {
             let seen = SeenIndex::decode(text).ok_or_else(unknown)?;
             match &mut latest {
                 None => latest = Some(seen),
@@ -249,6 +251,16 @@ mod tests {
         assert_eq!(wanted(&forward), Ok(Some(ViewDemand::Seen(seen, Behind::Forward))));
         let strong = headers(&[("x-kallisto-consistency", "strong")]);
         assert_eq!(wanted(&strong), Ok(Some(ViewDemand::Everything)));
+        // As a client sends it that has seen nothing yet.
+        let fail = ("x-vault-inconsistent", "fail");
+        for nothing in [
+            headers(&[("x-vault-index", "")]),
+            headers(&[("x-vault-index", " , "), fail]),
+            headers(&[("x-kallisto-consistency", "")]),
+        ] {
+            assert_eq!(wanted(&nothing), Ok(None), "{nothing:?}");
+        }
+        assert_eq!(wanted(&headers(&[index, ("x-kallisto-consistency", "")])), waits);
         for bad in [
             headers(&[("x-vault-index", "12")]),
             headers(&[index, ("x-vault-inconsistent", "maybe")]),

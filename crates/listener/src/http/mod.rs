@@ -411,7 +411,7 @@ impl HttpService {
     ) -> HttpReply {
         // What nobody answers is written down by the server that says so.
         let refuse = async |refusal| self.refuse(refusal, head, request, body).await;
-        let stays = head.headers.contains_key(&NO_FORWARDING);
+        let stays = head.headers.get(&NO_FORWARDING).is_some_and(|value| !value.is_empty());
         let mut span = ForwardSpan::begin();
         let encoded = match self.encode(head, request, body, span.context()).await {
             Ok(Some(encoded)) => encoded,

@@ -110,6 +110,18 @@ fn later(seen: &str) -> String {
 }
 
 #[test]
+fn a_client_that_wants_no_forwarding_says_so_with_a_value() {
+    let pair = Pair::start(ForwardedFor::default());
+    pair.follow();
+    let ask = |value| {
+        let headers = [("X-Vault-Token", TOKEN), ("X-Vault-No-Request-Forwarding", value)];
+        let put = r#"{"data":{"a":"b"}}"#;
+        pair.follower.connect().ask_with("POST", "secret/data/a", &headers, put).status
+    };
+    assert_eq!([ask("true"), ask("")], [307, 200]);
+}
+
+#[test]
 fn what_takes_time_is_not_forwarded_and_waits_where_it_was_asked() {
     let pair = Pair::start(ForwardedFor::default());
     let put = r#"{"data":{"a":"b"}}"#;
