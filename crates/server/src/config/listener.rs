@@ -163,8 +163,9 @@ fn one(mut stanza: ConfigSection<'_>, warnings: &mut Vec<String>) -> Result<List
         tls: tls(&mut stanza, warnings)?,
         max_request_bytes: stanza
             .raw_value("max_request_size")?
-            .map(|raw| raw.bytes(1..=BODY_BYTES_MAX as u64))
-            .transpose()?,
+            .map(|raw| raw.bytes(0..=BODY_BYTES_MAX as u64))
+            .transpose()?
+            .filter(|bytes| *bytes != 0),
         header_timeout: timeout(&mut stanza, "http_read_header_timeout")?,
         idle_timeout: timeout(&mut stanza, "http_idle_timeout")?,
         unauthenticated_rekey: rekey_access(&mut stanza)?,
@@ -195,15 +196,16 @@ fn cluster_address(
     Ok(raw.unwrap_or_else(|| HostPort { host: address.host.clone(), port }))
 }
 
+/// How long something may take; zero stands for the built-in limit, as in Vault.
 fn timeout(
     stanza: &mut ConfigSection<'_>,
     key: &'static str,
 ) -> Result<Option<std::time::Duration>, Error> {
     let Some(raw) = stanza.raw_value(key)? else { return Ok(None) };
     let timeout = raw.span()?;
-    match timeout.is_zero() || timeout.as_secs() > TIMEOUT_MAX_SECS {
-        true => Err(raw.refuse("expected more than nothing and at most 1h")),
-        false => Ok(Some(timeout)),
+    match timeout.as_secs() > TIMEOUT_MAX_SECS {
+        true => Err(raw.refuse("expected at most 1h")),
+        false => Ok(Some(timeout).filter(|timeout| !timeout.is_zero())),
     }
 }
 

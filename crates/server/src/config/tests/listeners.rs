@@ -30,9 +30,9 @@ fn listeners_that_would_let_too_many_in_are_refused() {
         ("address = \"{{ GetPrivateIP }}:8200\"\ntls_disable = 1", "templates are not supported"),
         (
             "tls_disable = 1\nmax_request_size = \"64MiB\"",
-            "max_request_size: expected 1 to 33554432 bytes",
+            "max_request_size: expected 0 to 33554432 bytes",
         ),
-        ("tls_disable = 1\nhttp_idle_timeout = 0", "http_idle_timeout: expected more than nothing"),
+        ("tls_disable = 1\nhttp_idle_timeout = \"2h\"", "http_idle_timeout: expected at most 1h"),
         (
             "tls_disable = 1\ntls_min_version = \"tls10\"",
             "tls_min_version: expected one of: tls12, tls13",
@@ -73,6 +73,24 @@ fn listeners_that_would_let_too_many_in_are_refused() {
     assert!(error.contains("only \"tcp\""), "{error}");
     let error = read_with("storage \"inmem\" {}", &[]).unwrap_err();
     assert!(error.contains("no listener"), "{error}");
+}
+
+#[test]
+fn a_limit_of_zero_is_the_built_in_one() {
+    let limits = |zero: &str| {
+        let keys = ["max_request_size", "http_read_header_timeout", "http_idle_timeout"];
+        let keys = keys.map(|key| format!("{key} = {zero}")).join("\n");
+        let config = read(&format!(
+            "storage \"inmem\" {{}}\nlistener \"tcp\" {{\ntls_disable = 1\n{keys}\n}}"
+        ));
+        let [listener] = &config.listeners[..] else { panic!("one listener") };
+        (listener.max_request_bytes, listener.header_timeout, listener.idle_timeout)
+    };
+    let second = Some(std::time::Duration::from_secs(1));
+    assert_eq!(limits("1"), (Some(1), second, second));
+    for zero in ["0", "\"0\""] {
+        assert_eq!(limits(zero), (None, None, None), "{zero}");
+    }
 }
 
 #[test]
