@@ -264,27 +264,27 @@ pub(super) fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
             ));
         }
     };
-    let listener = config.listeners.first();
-    let listener = listener.ok_or_else(|| Error::usage("no listener is configured"))?;
-    refuse_shared_port(config, listener)?;
-    let address = resolve(&listener.cluster_address.to_string())?;
-    let scheme = if listener.tls.is_some() { "https" } else { "http" };
+    let first = config.listeners.first();
+    let first = first.ok_or_else(|| Error::usage("no listener is configured"))?;
+    let bound = &cluster_listener(&config.listeners).unwrap_or(first).cluster_address;
+    refuse_shared_port(config, bound)?;
+    let address = resolve(&bound.to_string())?;
+    let scheme = if first.tls.is_some() { "https" } else { "http" };
     let api_address = match &config.api_addr {
         Some(url) => url.clone(),
-        None if listener.address.port == 0 => String::new(),
-        None => format!("{scheme}://{}", listener.address),
+        None if first.address.port == 0 => String::new(),
+        None => format!("{scheme}://{}", first.address),
     };
     let cluster_address = match (&config.cluster_addr, &config.api_addr) {
-        (Some(url), _) => authority(url, listener.cluster_address.port),
+        (Some(url), _) => authority(url, bound.port),
         // The one that is bound, port and all.
         (None, _) if address.port() == 0 => String::new(),
         // Nobody reaches every interface: the host is that by which clients reach this one.
         (None, Some(url)) if address.ip().is_unspecified() => {
-            let bound = &listener.cluster_address;
             let host = host(url).unwrap_or_else(|| bound.host.clone());
             HostPort { host, port: bound.port }.to_string()
         }
-        (None, _) => listener.cluster_address.to_string(),
+        (None, _) => bound.to_string(),
     };
     let own = Peer {
         id: 0,
@@ -325,17 +325,18 @@ pub(super) fn database_tls(url: &PostgresUrl) -> Result<FarEndTls, Error> {
     Ok(tls)
 }
 
-/// The first listener says where other servers connect; without a word, at the port after its own, whatever `cluster_addr` names.
-pub(super) fn refuse_shared_port(
-    config: &ServerConfig,
-    first: &ListenerConfig,
-) -> Result<(), Error> {
-    let taken = &first.cluster_address;
+/// The listener that says where other servers connect, if one of them does.
+fn cluster_listener(listeners: &[ListenerConfig]) -> Option<&ListenerConfig> {
+    listeners.iter().find(|listener| listener.names_cluster_address)
+}
+
+/// Other servers connect where a listener says; without a word, at the port after the first one's own, whatever `cluster_addr` names.
+pub(super) fn refuse_shared_port(config: &ServerConfig, taken: &HostPort) -> Result<(), Error> {
     let is_shared = |other: &&ListenerConfig| taken.port != 0 && other.address.overlaps(taken);
     let Some(listener) = config.listeners.iter().find(is_shared) else { return Ok(()) };
     let shared = &listener.address;
     Err(Error::usage(format!(
-        "a listener has the address {shared}, where other servers connect: set cluster_address in the first listener, or another address there"
+        "a listener has the address {shared}, where other servers connect: set cluster_address in a listener, or another address there"
     )))
 }
 

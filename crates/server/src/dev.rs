@@ -110,6 +110,7 @@ fn listener(address: SocketAddr, tls: Option<TlsConfig>) -> ListenerConfig {
     let next = if address.port() == 0 { 0 } else { address.port().checked_add(1).unwrap_or(0) };
     ListenerConfig {
         cluster_address: HostPort { host: place.host.clone(), port: next },
+        names_cluster_address: false,
         address: place,
         tls,
         max_request_bytes: None,

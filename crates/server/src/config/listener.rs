@@ -68,10 +68,13 @@ pub(super) fn read(
     of: Of,
     warnings: &mut Vec<String>,
 ) -> Result<(Vec<ListenerConfig>, Vec<RespConfig>), Error> {
-    let (mut listeners, mut resp) = (Vec::new(), Vec::new());
+    let (mut listeners, mut places, mut resp) = (Vec::new(), Vec::new(), Vec::new());
     for (kind, stanza) in top.labelled("listener")? {
         match kind.to_ascii_lowercase().as_str() {
-            "tcp" => listeners.push(one(stanza, warnings)?),
+            "tcp" => {
+                places.push(stanza.place().clone());
+                listeners.push(one(stanza, warnings)?);
+            }
             "resp" => resp.push(one_resp(stanza, warnings)?),
             _ => return Err(stanza.refuse("only \"tcp\" and \"resp\" listeners are served")),
         }
@@ -80,6 +83,10 @@ pub(super) fn read(
         let text = "no listener is configured: add listener \"tcp\" { address = \"..\" }";
         return Err(Error::Missing(text.to_owned()));
     }
+    let naming = listeners.iter().zip(&places).filter(|(one, _)| one.names_cluster_address);
+    warnings.extend(naming.skip(1).map(|(_, place)| {
+        format!("{place}: cluster_address has no effect: a listener before this one has it")
+    }));
     Ok((listeners, resp))
 }
 
@@ -156,9 +163,10 @@ fn one(mut stanza: ConfigSection<'_>, warnings: &mut Vec<String>) -> Result<List
         .unwrap_or(HostPort { host: ADDRESS_DEFAULT.to_owned(), port: PORT_DEFAULT });
     // Port 0 takes a free one, and the cluster's does too then.
     let port = if address.port == 0 { 0 } else { address.port.checked_add(1).unwrap_or(0) };
-    let cluster_address = cluster_address(&mut stanza, &address, port)?;
+    let named = self::address(&mut stanza, "cluster_address", port)?;
     let config = ListenerConfig {
-        cluster_address,
+        names_cluster_address: named.is_some(),
+        cluster_address: named.unwrap_or_else(|| HostPort { host: address.host.clone(), port }),
         address,
         tls: tls(&mut stanza, warnings)?,
         max_request_bytes: stanza
@@ -185,15 +193,6 @@ fn address(
     let Some(raw) = stanza.raw_value(key)? else { return Ok(None) };
     let parsed = HostPort::parse(raw.expose()?, port_default);
     parsed.map(Some).map_err(|what| raw.refuse(what))
-}
-
-fn cluster_address(
-    stanza: &mut ConfigSection<'_>,
-    address: &HostPort,
-    port: u16,
-) -> Result<HostPort, Error> {
-    let raw = self::address(stanza, "cluster_address", port)?;
-    Ok(raw.unwrap_or_else(|| HostPort { host: address.host.clone(), port }))
 }
 
 /// How long something may take; zero stands for the built-in limit, as in Vault.

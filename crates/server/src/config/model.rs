@@ -88,8 +88,10 @@ pub(crate) struct LeaseTtls {
 pub(crate) struct ListenerConfig {
     /// Where clients connect.
     pub(crate) address: HostPort,
-    /// Where other servers connect.
+    /// Where other servers connect, if this listener says where.
     pub(crate) cluster_address: HostPort,
+    /// Whether the configuration says so, and not the address alone.
+    pub(crate) names_cluster_address: bool,
     /// Certificate and key; None is plain HTTP.
     pub(crate) tls: Option<TlsConfig>,
     /// Largest request body, in bytes. None is the built-in limit.

@@ -9,7 +9,8 @@ fn a_second_listener_where_other_servers_connect_is_refused() {
         let second = "listener \"tcp\" { address = \"127.0.0.1:8201\"\n tls_disable = 1 }";
         let first = format!("listener \"tcp\" {{ tls_disable = 1\n {first} }}");
         let config = read(&format!("storage \"inmem\" {{}}\n{first}\n{second}"));
-        refuse_shared_port(&config, &config.listeners[0]).map_err(|error| error.to_string())
+        refuse_shared_port(&config, &config.listeners[0].cluster_address)
+            .map_err(|error| error.to_string())
     };
     let wanted = "a listener has the address 127.0.0.1:8201, where other servers connect";
     assert!(check("").unwrap_err().contains(wanted));
@@ -121,6 +122,28 @@ fn told(listener: &str, addresses: &str) -> String {
         "storage \"raft\" {{ path = \"p\" }}\nlistener \"tcp\" {{ tls_disable = 1\n {listener} }}\n{addresses}"
     );
     cluster(&read(&text)).unwrap_or_else(|error| panic!("{error} in {text}")).own.cluster_address
+}
+
+#[test]
+fn other_servers_connect_where_a_listener_says_whichever_it_is() {
+    let bound = |first: &str, second: &str| {
+        let listener = |text: &str| format!("listener \"tcp\" {{\ntls_disable = 1\n{text}\n}}\n");
+        let (first, second) = (listener(first), listener(second));
+        let text = format!("storage \"raft\" {{ path = \"p\" }}\n{first}{second}");
+        let Loaded { config, warnings } = read_with(&text, &[]).unwrap();
+        let cluster = cluster(&config).unwrap_or_else(|error| panic!("{error}"));
+        (cluster.address.to_string(), cluster.own.api_address, warnings.join("\n"))
+    };
+    let (local, public) = ("address = \"127.0.0.1:8200\"", "address = \"10.0.0.5:8300\"");
+    let named = format!("{public}\ncluster_address = \"10.0.0.5:8301\"");
+    let api = "http://127.0.0.1:8200".to_owned();
+    let said = |address: &str, warnings: &str| (address.to_owned(), api.clone(), warnings.into());
+    assert_eq!(bound(local, public), said("127.0.0.1:8201", ""));
+    assert_eq!(bound(local, &named), said("10.0.0.5:8301", ""));
+    let first = format!("{local}\ncluster_address = \"127.0.0.1:8401\"");
+    let warning =
+        "VAULT_LOCAL_CONFIG:7: cluster_address has no effect: a listener before this one has it";
+    assert_eq!(bound(&first, &named), said("127.0.0.1:8401", warning));
 }
 
 #[test]
