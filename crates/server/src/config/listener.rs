@@ -11,7 +11,7 @@ use kallisto_listener::http::ForwardedFor;
 
 use super::Of;
 use super::address::HostPort;
-use super::error::Error;
+use super::error::{Error, FilePosition};
 use super::model::{
     ClientCertificates, ListenerConfig, RespConfig, RespPlace, TlsConfig, TlsVersion,
 };
@@ -83,11 +83,28 @@ pub(super) fn read(
         let text = "no listener is configured: add listener \"tcp\" { address = \"..\" }";
         return Err(Error::Missing(text.to_owned()));
     }
+    warn_of_rekey(&listeners, &places, warnings);
     let naming = listeners.iter().zip(&places).filter(|(one, _)| one.names_cluster_address);
     warnings.extend(naming.skip(1).map(|(_, place)| {
         format!("{place}: cluster_address has no effect: a listener before this one has it")
     }));
     Ok((listeners, resp))
+}
+
+/// Says that rekey needs a token at every listener where one of them does not open it: the server does not know by which a request came.
+fn warn_of_rekey(
+    listeners: &[ListenerConfig],
+    places: &[FilePosition],
+    warnings: &mut Vec<String>,
+) {
+    let is_open = |one: &ListenerConfig| one.unauthenticated_rekey == RouteAccess::Open;
+    if listeners.iter().all(is_open) {
+        return;
+    }
+    let open = listeners.iter().zip(places).filter(|(one, _)| is_open(one));
+    warnings.extend(open.map(|(_, place)| {
+        format!("{place}: unauthenticated_rekey has no effect: another listener \"tcp\" does not have it")
+    }));
 }
 
 fn one_resp(

@@ -116,6 +116,23 @@ fn one_open_group_of_two_is_not_open() {
     }
 }
 
+#[test]
+fn a_listener_that_opens_rekey_in_vain_is_told() {
+    let told = |first: &str, second: &str| {
+        let listener = |text: &str| format!("listener \"tcp\" {{\ntls_disable = 1\n{text}\n}}\n");
+        let (first, second) = (listener(first), listener(second));
+        let text = format!("storage \"inmem\" {{}}\n{first}{second}");
+        read_with(&text, &[]).unwrap().warnings.join("\n")
+    };
+    let (open, closed) = ("unauthenticated_rekey = true", "address = \"127.0.0.1:8300\"");
+    assert_eq!(told("", closed), "");
+    assert_eq!(told(open, &format!("{closed}\n{open}")), "");
+    let wanted = "VAULT_LOCAL_CONFIG:2: unauthenticated_rekey has no effect: another listener";
+    assert!(told(open, closed).starts_with(wanted), "{}", told(open, closed));
+    let older = "disable_unauthed_rekey_endpoints = false";
+    assert!(told(older, closed).starts_with(wanted), "{}", told(older, closed));
+}
+
 /// Where other servers are told to connect.
 fn told(listener: &str, addresses: &str) -> String {
     let text = format!(
