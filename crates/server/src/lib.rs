@@ -532,8 +532,11 @@ fn build_date() -> String {
     jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
 }
 
+/// Writes the process id into a file that somebody made for it, perhaps where this server can make none, or else into a new one.
 fn write_pid(path: &Path) -> Result<(), Error> {
-    files::write_private(path, format!("{}\n", std::process::id()).as_bytes())
+    let text = format!("{}\n", std::process::id());
+    files::rewrite(path, text.as_bytes())
+        .or_else(|_| files::write_private(path, text.as_bytes()))
         .map_err(|error| Error::usage(format!("pid file {}: {error}", path.display())))
 }
 

@@ -1,5 +1,7 @@
 //! Starting and stopping: what stays, who is kept out, and what a bad configuration is told.
 
+use std::os::unix::fs::PermissionsExt;
+
 use rustix::process::Signal;
 
 use crate::support::{Directory, Server, refuse, run, until};
@@ -7,13 +9,17 @@ use crate::support::{Directory, Server, refuse, run, until};
 #[test]
 fn a_clean_stop_keeps_everything() {
     let directory = Directory::new("stop");
-    let pid_file = directory.join("pid");
+    // As a script makes it for a server that may write nothing else there.
+    let pid_file = directory.write("pid", "9999999999999999999");
+    std::fs::set_permissions(&pid_file, std::fs::Permissions::from_mode(0o640)).unwrap();
     let config = directory.config(&format!("pid_file = \"{}\"", pid_file.display()));
     let server = Server::start(&directory, &config);
     let keys = server.initialize(5, 3);
     assert!(server.is_sealed());
     server.unseal(&keys);
     let pid = std::fs::read_to_string(&pid_file).unwrap();
+    let mode = std::fs::metadata(&pid_file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o640, "it is the file that somebody made for it");
     assert_eq!(pid.trim(), server.pid().as_raw_nonzero().to_string());
     let mut client = server.client(&keys.root);
     client.put("sys/mounts/kv", r#"{"type":"kv","options":{"version":"2"}}"#);
