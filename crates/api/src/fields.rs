@@ -8,6 +8,9 @@ use crate::Span;
 use crate::error::Error;
 use crate::json::{Json, Map, parse_object};
 
+/// The object of an empty list.
+static EMPTY: Map = Map::new();
+
 /// The fields of a request body or query.
 #[derive(Clone, Copy)]
 pub struct Fields<'a>(&'a Map);
@@ -94,7 +97,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// An object; `null` is `None`.
+    /// An object, or a list of one, as HCL writes it and many guides have it; `null` is `None`, and an empty list has nothing in it.
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
@@ -102,6 +105,11 @@ impl<'a> Fields<'a> {
         match self.raw(name) {
             None | Some(Json::Null) => Ok(None),
             Some(Json::Object(map)) => Ok(Some(map)),
+            Some(value @ Json::Array(items)) => match items.as_slice() {
+                [] => Ok(Some(&EMPTY)),
+                [Json::Object(map)] => Ok(Some(map)),
+                _ => Err(unconvertible(name, value, "map[string]interface {}")),
+            },
             Some(value) => Err(unconvertible(name, value, "map[string]interface {}")),
         }
     }
@@ -280,6 +288,11 @@ mod tests {
         for body in [r#"{"x":"3,4"}"#, r#"{"x":["3",4]}"#] {
             assert_eq!(with(body, |f| f.ints("x").unwrap()), Some(vec![3, 4]), "{body}");
         }
+        for body in [r#"{"x":{"a":""}}"#, r#"{"x":[{"a":""}]}"#] {
+            let names = |map: Option<&Map>| map.unwrap().keys().cloned().collect::<Vec<_>>();
+            assert_eq!(with(body, |f| names(f.map("x").unwrap())), ["a"], "{body}");
+        }
+        assert!(with(r#"{"x":[]}"#, |f| f.map("x").unwrap().unwrap().is_empty()));
         for (body, secs) in [(r#"{"x":90}"#, 90), (r#"{"x":"1h"}"#, 3600), (r#"{"x":"90"}"#, 90)] {
             assert_eq!(with(body, |f| f.span("x").unwrap().unwrap().secs()), secs, "{body}");
         }
@@ -302,6 +315,9 @@ mod tests {
         assert!(with(r#"{"x":[1]}"#, |f| f.map("x").err()).unwrap().to_string().contains(
             "'[0]' expected type 'map[string]interface {}', got unconvertible type 'json.Number'"
         ));
+        for bad in [r#"{"x":[{},{}]}"#, r#"{"x":"{}"}"#, r#"{"x":[[]]}"#] {
+            assert!(with(bad, |f| f.map("x").is_err()), "{bad}");
+        }
         assert!(with(r#"{"x":["x"]}"#, |f| f.ints("x")).unwrap_err().to_string().contains("'[0]'"));
         assert!(with(r#"{"x":"maybe"}"#, |f| f.boolean("x")).is_err());
         assert!(with(r#"{"x":{}}"#, |f| f.span("x")).is_err());

@@ -337,3 +337,16 @@ fn roles_are_shown_as_they_were_written_and_replaced_whole() {
     assert_eq!(mount.ask(NOW, Delete, "roles/none", ""), Ok(Map::new()));
     assert_eq!(mount.ask(NOW, Read, "roles/r", ""), Err(Error::NotFound));
 }
+
+/// Guides for Vault write options as lists of one object, as HCL has them.
+#[test]
+fn options_may_be_lists_of_one_object() {
+    let mount = with_role(
+        r#","default_user":"u","allowed_extensions":"*","default_extensions":[{"permit-pty":""}],"default_critical_options":[],"allowed_user_key_lengths":[{"ed25519":256}]"#,
+    );
+    let signed = said(&sign(&mount, "").unwrap());
+    assert_eq!(
+        (signed.extensions, signed.critical_options),
+        (vec![pair("permit-pty", "")], vec![])
+    );
+}
