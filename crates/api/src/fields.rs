@@ -153,7 +153,7 @@ impl<'a> Fields<'a> {
         Ok(Some(pairs))
     }
 
-    /// A list of strings, or one string with commas.
+    /// A list of strings, one string with commas, or one number or boolean.
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
@@ -166,7 +166,10 @@ impl<'a> Fields<'a> {
                 .map(|item| scalar_text(item).ok_or_else(|| unconvertible(name, item, "string")))
                 .collect::<Result<_, _>>()
                 .map(Some),
-            Some(value) => Err(unconvertible(name, value, "[]string")),
+            Some(value) => match scalar_text(value) {
+                Some(text) => Ok(Some(vec![text])),
+                None => Err(unconvertible(name, value, "[]string")),
+            },
         }
     }
 
@@ -288,6 +291,9 @@ mod tests {
         for body in [r#"{"x":"3,4"}"#, r#"{"x":["3",4]}"#] {
             assert_eq!(with(body, |f| f.ints("x").unwrap()), Some(vec![3, 4]), "{body}");
         }
+        for (body, text) in [(r#"{"x":94105}"#, "94105"), (r#"{"x":true}"#, "1")] {
+            assert_eq!(with(body, |f| f.strings("x").unwrap()), Some(vec![text.into()]), "{body}");
+        }
         for body in [r#"{"x":{"a":""}}"#, r#"{"x":[{"a":""}]}"#] {
             let names = |map: Option<&Map>| map.unwrap().keys().cloned().collect::<Vec<_>>();
             assert_eq!(with(body, |f| names(f.map("x").unwrap())), ["a"], "{body}");
@@ -318,6 +324,7 @@ mod tests {
         for bad in [r#"{"x":[{},{}]}"#, r#"{"x":"{}"}"#, r#"{"x":[[]]}"#] {
             assert!(with(bad, |f| f.map("x").is_err()), "{bad}");
         }
+        assert!(with(r#"{"x":{}}"#, |f| f.strings("x")).is_err());
         assert!(with(r#"{"x":["x"]}"#, |f| f.ints("x")).unwrap_err().to_string().contains("'[0]'"));
         assert!(with(r#"{"x":"maybe"}"#, |f| f.boolean("x")).is_err());
         assert!(with(r#"{"x":{}}"#, |f| f.span("x")).is_err());
