@@ -171,6 +171,7 @@ pub(super) fn options(fields: Fields<'_>, name: &str) -> Result<OptionMap, Error
     for (option, value) in fields.map(name)?.into_iter().flatten() {
         let text = match value {
             Json::Null => String::new(),
+            Json::Bool(value) => value.to_string(),
             value => scalar_text(value).ok_or_else(|| {
                 Error::invalid(format!("the value of {option:?} in {name} is no text"))
             })?,

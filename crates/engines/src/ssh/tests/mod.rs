@@ -340,7 +340,7 @@ fn roles_are_shown_as_they_were_written_and_replaced_whole() {
 
 /// Guides for Vault write options as lists of one object, as HCL has them.
 #[test]
-fn options_may_be_lists_of_one_object() {
+fn options_may_be_lists_of_one_object_and_their_values_true_or_false() {
     let mount = with_role(
         r#","default_user":"u","allowed_extensions":"*","default_extensions":[{"permit-pty":""}],"default_critical_options":[],"allowed_user_key_lengths":[{"ed25519":256}]"#,
     );
@@ -349,4 +349,9 @@ fn options_may_be_lists_of_one_object() {
         (signed.extensions, signed.critical_options),
         (vec![pair("permit-pty", "")], vec![])
     );
+    let more =
+        r#","extensions":[{"x@example.com":true}],"critical_options":{"y@example.com":false}"#;
+    let signed = said(&sign(&mount, more).unwrap());
+    assert_eq!(signed.extensions, [pair("x@example.com", "true")]);
+    assert_eq!(signed.critical_options, [pair("y@example.com", "false")]);
 }
