@@ -132,6 +132,7 @@ impl Login {
             | LoginForm::Plain
             | LoginForm::Browser => self.with_method(&config, shape, pairs)?,
         };
+        let secret = login_mfa::complete(&config, secret, &self.mfa)?;
         let secret = match (secret.wrapping_token(), keep) {
             (Some(token), KeepToken::Bare) => return Ok(output::bare(&config, token.to_owned())),
             (Some(_), KeepToken::NotStored) => return output::secret(&secret, &config, None),
@@ -139,6 +140,7 @@ impl Login {
                 .ok_or_else(|| Error::Absent("The wrapped login was empty".to_owned()))?,
             (None, _) => secret,
         };
+        // There are servers that wrap what they ask for, too.
         let secret = login_mfa::complete(&config, secret, &self.mfa)?;
         if secret.client_token().is_none_or(str::is_empty) {
             // A second factor is due, and nobody to ask for it.

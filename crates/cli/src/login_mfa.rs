@@ -79,6 +79,6 @@ pub(crate) fn complete(config: &Config, secret: Secret, given: &[String]) -> Res
     let sent = client.send(&ClientRequest::put("sys/mfa/validate", body));
     let shown = sent.map_err(Error::doing(AUTHENTICATING))?;
     shown
-        .filter(|shown| shown.auth.is_some())
+        .filter(|shown| shown.auth.is_some() || shown.wrap_info.is_some())
         .ok_or_else(|| Error::Absent(format!("{AUTHENTICATING}: the server gave no token")))
 }

@@ -289,10 +289,16 @@ impl Core {
             }
             answer => answer,
         };
-        if request.wrap_ttl_secs == 0 || !is_from_somebody {
+        if request.wrap_ttl_secs == 0 {
             return answer;
         }
-        Box::pin(wrapping::keep(self, request, answer?)).await
+        let answer = answer?;
+        // A token that was just made is somebody's, whoever may ask for it.
+        let has_token = answer.logical().is_some_and(|logical| !logical.auth.is_empty());
+        if !is_from_somebody && !has_token {
+            return Ok(answer);
+        }
+        Box::pin(wrapping::keep(self, request, answer)).await
     }
 
     /// Refuses a request for a namespace that does not serve it. It is counted and written down where namespaces

@@ -83,11 +83,13 @@ struct WrappableAnswer<'a> {
 }
 
 impl<'a> WrappableAnswer<'a> {
-    /// `None` for an answer that says nothing, has no envelope, or is wrapped already.
+    /// `None` for an answer that says nothing, has no envelope, or is wrapped already; and for what a login asks for besides, which
+    /// has no token and is to be read by who logs in.
     fn of(answer: &'a Response, id: RequestId) -> Option<Self> {
         let logical = answer.logical()?;
+        let asks = member(&logical.auth, "mfa_requirement").is_some_and(|asked| asked != b"null");
         let found = if matches!(answer, Response::Missing(_)) { MISSING } else { FOUND };
-        logical.wrap_info.is_empty().then_some(Self { logical, found, id })
+        (logical.wrap_info.is_empty() && !asks).then_some(Self { logical, found, id })
     }
 
     /// The record: one byte, then the envelope as the client would have had it.

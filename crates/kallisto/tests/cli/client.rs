@@ -226,6 +226,30 @@ fn a_login_takes_from_the_environment_what_is_not_said() {
     }
 }
 
+/// The answer that asks for a code is not wrapped, the token that comes of it is.
+#[test]
+fn a_login_with_a_second_factor_is_wrapped_where_that_is_asked_for() {
+    let asks = r#"{"auth":{"client_token":"","mfa_requirement":{"mfa_request_id":"q","mfa_constraints":{"r":{"any":[{"type":"totp","id":"m","name":""}]}}}}}"#;
+    let wrapped = r#"{"wrap_info":{"token":"w.rap","ttl":60}}"#;
+    let token = r#"{"auth":{"client_token":"t0ken","policies":["default"]}}"#;
+    let line = ["-method=userpass", "-wrap-ttl=60", "-mfa=123456", "username=ann", "password=pw"];
+    let answers = || vec![Answer::of(200, asks), Answer::of(200, wrapped), Answer::of(200, token)];
+    for (flag, asked) in [("-token-only", 2), ("-no-store", 2), ("-no-print", 3)] {
+        let stub = Stub::start(answers());
+        let home = directory();
+        let environment = with(&stub, &[("VAULT_TOKEN", "")]);
+        let ran = kallisto(&home, &environment, "", &[&["login", flag][..], &line].concat());
+        assert_eq!(ran.code, 0, "{flag}: {ran:?}");
+        let requests = stub.asked();
+        assert_eq!(requests.len(), asked, "{flag}: {requests:?}");
+        assert_eq!(requests[1].path, "/v1/sys/mfa/validate");
+        assert_eq!(requests[1].headers["x-vault-wrap-ttl"], "1m0s", "{flag}");
+        assert_eq!(ran.stdout.contains("w.rap"), asked == 2, "{flag}: {ran:?}");
+        let kept = std::fs::read_to_string(home.join(".vault-token")).ok();
+        assert_eq!(kept.as_deref(), (asked == 3).then_some("t0ken"), "{flag}");
+    }
+}
+
 #[test]
 fn all_of_the_data_is_a_field() {
     for (format, wanted) in [("table", "map[a:1]"), ("json", "{\n  \"a\": \"1\"\n}")] {

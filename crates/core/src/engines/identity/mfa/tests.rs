@@ -415,6 +415,36 @@ fn each_user_has_a_key_and_tries_of_their_own() {
 }
 
 #[test]
+fn the_token_of_a_login_that_was_validated_is_wrapped_for_who_asks_for_that() {
+    let server = Server::new();
+    let (method, key) = server.factor();
+    let wrapping = |path: &str, body: &str| {
+        let request = Request {
+            body: body.as_bytes(),
+            wrap_ttl_secs: 60,
+            ..Request::new(Operation::Update, Path::decode(path).unwrap(), at(START))
+        };
+        match pollster::block_on(server.0.handle(&request)).unwrap() {
+            Response::Logical(answer) => answer,
+            other => panic!("{other:?}"),
+        }
+    };
+    // What a login asks for has to be read by who logs in, and is no token.
+    let login = wrapping("auth/userpass/login/bob", r#"{"password":"pw"}"#);
+    assert!(login.wrap_info.is_empty());
+    let login: serde_json::Value = serde_json::from_slice(&login.auth).unwrap();
+    let id = id_of(&serde_json::json!({ "auth": login }));
+    let code = key.code(period(START));
+    let body = format!(r#"{{"mfa_request_id":"{id}","mfa_payload":{{"{method}":["{code}"]}}}}"#);
+    let answer = wrapping("sys/mfa/validate", &body);
+    assert!(answer.auth.is_empty(), "the token itself is told");
+    let wrapped: serde_json::Value = serde_json::from_slice(&answer.wrap_info).unwrap();
+    let body = format!(r#"{{"token":"{}"}}"#, wrapped["token"].as_str().unwrap());
+    let opened = server.write(START, "sys/wrapping/unwrap", &body).unwrap();
+    assert_eq!(opened["auth"]["metadata"]["username"], "bob");
+}
+
+#[test]
 fn methods_are_listed_by_their_ids() {
     let server = Server::new();
     let (method, _) = server.factor();
