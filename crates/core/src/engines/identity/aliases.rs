@@ -62,7 +62,7 @@ impl AliasFields {
 
 /// Makes or changes an alias; `id` is from the path.
 pub(super) async fn write(site: &IdentityRequest<'_>, id: Option<&str>) -> Result<Response, Error> {
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     let given = AliasFields::read(&site.call.object()?, id, &methods)?;
     let now = site.call.now;
     let written = change(site.context, site.mount, "entities", |draft| match &given.id {
@@ -207,12 +207,12 @@ pub(super) fn read(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Err
     let id = IdentityId::parse(id).ok_or(Error::NotFound)?;
     let entity = site.directory.entity_with_alias_id(id).ok_or(Error::NotFound)?;
     let alias = entity.aliases.iter().find(|alias| alias.id == id).ok_or(Error::NotFound)?;
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     Ok(Response::data(&wire::alias(alias, entity.id, &methods)))
 }
 
 pub(super) fn list(site: &IdentityRequest<'_>) -> Result<Response, Error> {
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     let all = site.directory.entities();
     let aliases = all.iter().flat_map(|entity| {
         entity.aliases.iter().map(|alias| (alias, entity.id)).collect::<Vec<_>>()

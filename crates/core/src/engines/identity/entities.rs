@@ -170,12 +170,12 @@ fn show(
     entity: Option<std::sync::Arc<Entity>>,
 ) -> Result<Response, Error> {
     let entity = entity.ok_or(Error::NotFound)?;
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     Ok(Response::data(&wire::entity(&entity, site.directory, &methods)))
 }
 
 pub(super) fn list_ids(site: &IdentityRequest<'_>) -> Result<Response, Error> {
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     let all = site.directory.entities();
     list_reply(
         all.iter().map(|entity| (entity.id.to_string(), wire::entity_info(entity, &methods))),

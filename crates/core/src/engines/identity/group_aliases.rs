@@ -59,7 +59,7 @@ impl GroupAliasFields {
 
 /// Makes or changes an alias; `id` is from the path.
 pub(super) async fn write(site: &IdentityRequest<'_>, id: Option<&str>) -> Result<Response, Error> {
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     let given = GroupAliasFields::read(&site.call.object()?, id, &methods)?;
     let now = site.call.now;
     let written = change(site.context, site.mount, "groups", |draft| upsert(draft, &given, now));
@@ -163,12 +163,12 @@ pub(super) fn read(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Err
     let group = IdentityId::parse(id).and_then(|id| site.directory.group_with_alias_id(id));
     let group = group.ok_or(Error::NotFound)?;
     let alias = group.alias.as_ref().ok_or(Error::NotFound)?;
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     Ok(Response::data(&wire::alias(alias, group.id, &methods)))
 }
 
 pub(super) fn list(site: &IdentityRequest<'_>) -> Result<Response, Error> {
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     let all = site.directory.groups();
     let aliases = all.iter().filter_map(|group| Some((group.alias.as_ref()?, group.id)));
     list_reply(aliases.map(|(alias, canonical)| {

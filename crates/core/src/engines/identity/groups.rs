@@ -311,7 +311,7 @@ pub(super) fn read_name(site: &IdentityRequest<'_>, name: &str) -> Result<Respon
 
 fn show(site: &IdentityRequest<'_>, group: Option<Arc<Group>>) -> Result<Response, Error> {
     let group = group.ok_or(Error::NotFound)?;
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     Ok(Response::data(&wire::group(&group, site.directory, &methods)))
 }
 

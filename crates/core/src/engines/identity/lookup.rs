@@ -58,7 +58,7 @@ pub(super) fn entity(site: &IdentityRequest<'_>) -> Result<Response, Error> {
         }
     };
     let Some(entity) = found else { return Ok(Response::Empty) };
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     Ok(Response::data(&wire::entity(&entity, directory, &methods)))
 }
 
@@ -75,6 +75,6 @@ pub(super) fn group(site: &IdentityRequest<'_>) -> Result<Response, Error> {
         }
     };
     let Some(group) = found else { return Ok(Response::Empty) };
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     Ok(Response::data(&wire::group(&group, directory, &methods)))
 }

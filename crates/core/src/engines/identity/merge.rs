@@ -33,7 +33,7 @@ struct MergeRequest {
 pub(super) async fn merge(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let body = site.call.object()?;
     let asked = read(Fields::new(&body))?;
-    let methods = Methods::of(&site.context.view.mounts);
+    let methods = Methods::of(&site.context.view);
     let now = site.call.now;
     change(site.context, site.mount, "entities", |draft| unite(draft, &asked, &methods, now))
         .await?;

@@ -7,43 +7,43 @@ use crate::identity::directory::IdentityDirectory;
 use crate::identity::record::{
     Alias, Entity, Group, IdentityId, IdentityMetadata, ids_json, metadata_json,
 };
-use crate::view::Mounts;
+use crate::view::View;
 
-/// The one namespace that identities live in.
-const NAMESPACE: &str = "root";
-
-/// Where login methods are mounted and what they are, by accessor.
-pub(super) struct Methods(HashMap<String, (String, &'static str)>);
+/// Where login methods are mounted and what they are, by accessor; and the namespace that they, and all that is shown, are of.
+pub(super) struct Methods {
+    by_accessor: HashMap<String, (String, &'static str)>,
+    namespace_id: String,
+}
 
 impl Methods {
-    pub(super) fn of(mounts: &Mounts) -> Self {
-        let all = mounts.all();
+    pub(super) fn of(view: &View) -> Self {
+        let all = view.mounts.all();
         let named = all.iter().map(|mount| {
             let entry = &mount.entry;
             (entry.accessor.clone(), (entry.path.clone(), entry.kind.name()))
         });
-        Self(named.collect())
+        Self { by_accessor: named.collect(), namespace_id: view.namespace_id().to_owned() }
     }
 
     /// Whether something is mounted under this accessor.
     pub(super) fn know(&self, accessor: &str) -> bool {
-        self.0.contains_key(accessor)
+        self.by_accessor.contains_key(accessor)
     }
 
     /// The type of what is mounted under this accessor.
     pub(super) fn type_of(&self, accessor: &str) -> &'static str {
-        self.0.get(accessor).map_or("", |(_, kind)| kind)
+        self.by_accessor.get(accessor).map_or("", |(_, kind)| kind)
     }
 
     /// The path of what is mounted under this accessor.
     pub(super) fn path_of(&self, accessor: &str) -> &str {
-        self.0.get(accessor).map_or("", |(path, _)| path)
+        self.by_accessor.get(accessor).map_or("", |(path, _)| path)
     }
 
     /// Says where an alias comes from, if its mount is still there.
     fn place(&self, map: &mut Map, accessor: &str) {
         map.insert("mount_accessor".into(), accessor.into());
-        if let Some((path, kind)) = self.0.get(accessor) {
+        if let Some((path, kind)) = self.by_accessor.get(accessor) {
             map.insert("mount_path".into(), path.as_str().into());
             map.insert("mount_type".into(), (*kind).into());
         }
@@ -78,7 +78,7 @@ fn alias_map(alias: &Alias, canonical: IdentityId, methods: &Methods) -> Map {
 /// An alias that is asked for by itself.
 pub(super) fn alias(alias: &Alias, canonical: IdentityId, methods: &Methods) -> Json {
     let mut map = alias_map(alias, canonical, methods);
-    map.insert("namespace_id".into(), NAMESPACE.into());
+    map.insert("namespace_id".into(), methods.namespace_id.as_str().into());
     Json::Object(map)
 }
 
@@ -112,7 +112,7 @@ pub(super) fn entity(entity: &Entity, directory: &IdentityDirectory, methods: &M
         ("merged_entity_ids", ids_or_null(&entity.merged)),
         ("metadata", metadata_or_null(&entity.metadata)),
         ("name", entity.name.as_str().into()),
-        ("namespace_id", NAMESPACE.into()),
+        ("namespace_id", methods.namespace_id.as_str().into()),
         ("policies", Json::strings(entity.policies.iter().cloned())),
     ])
 }
@@ -157,7 +157,7 @@ pub(super) fn group(group: &Group, directory: &IdentityDirectory, methods: &Meth
         ("metadata", metadata_or_null(&group.metadata)),
         ("modify_index", group.modify_index.into()),
         ("name", group.name.as_str().into()),
-        ("namespace_id", NAMESPACE.into()),
+        ("namespace_id", methods.namespace_id.as_str().into()),
         ("parent_group_ids", ids_or_null(&directory.parents_of(group.id))),
         ("policies", policies),
         ("type", group.kind.name().into()),

@@ -286,3 +286,28 @@ fn who_is_locked_out_is_told_with_those_of_the_namespaces_below() {
     assert_eq!(seen("a"), (2_u64.into(), "a/b/=2 a/=0".to_owned()));
     assert_eq!(seen("c"), (1_u64.into(), "c/=1".to_owned()));
 }
+
+#[test]
+fn entities_and_groups_say_of_which_namespace_they_are() {
+    let (_, core, _) = open();
+    let id = text(&make(&core, "", "team"), "id");
+    for (namespace, id) in [("", "root"), ("team", id.as_str())] {
+        let here = root(namespace);
+        let put = |path: &str, body: &str| here.get(&core, Update, path, body);
+        put("sys/auth/approle", r#"{"type":"approle"}"#);
+        let mount = here.get(&core, Read, "sys/auth/approle", "");
+        let accessor = text(&mount, "accessor");
+        let alias = object(&[("name", "bob"), ("mount_accessor", accessor.as_str())]);
+        let made = put("identity/entity-alias", &alias);
+        let (alias, entity) = (text(&made, "id"), text(&made, "canonical_id"));
+        let group = text(&put("identity/group", "{}"), "id");
+        for path in [
+            format!("identity/entity/id/{entity}"),
+            format!("identity/entity-alias/id/{alias}"),
+            format!("identity/group/id/{group}"),
+        ] {
+            let said = here.get(&core, Read, &path, "");
+            assert_eq!(text(&said, "namespace_id"), id, "{namespace} {path}");
+        }
+    }
+}
