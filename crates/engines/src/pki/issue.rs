@@ -332,7 +332,8 @@ pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
     };
     let names = wanted::names(given)?;
     let granted = grant(templates::rules(&call, &role)?.as_ref(), &names).map_err(refuse)?;
-    let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
+    let (validity, mut warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
+    warnings.extend(ignored_key(&role, given)?);
     let metadata = WantedMetadata::read(&call, &role, given)?;
     let ready = memory.pool.take(kind, call.now.as_second());
     let private = match ready {
@@ -378,13 +379,19 @@ impl Handout {
             ..NewLease::default()
         };
         let body = call.request.object()?;
-        call.issue(lease, move |_| -> BoxFuture<'_, Result<Json, Error>> {
+        let leased = call.issue(lease, move |_| -> BoxFuture<'_, Result<Json, Error>> {
             Box::pin(async move {
                 let data = Zeroizing::new(self.make(&call, GivenFields::of(&body)).await?);
                 json::parse(&data).map_err(|error| Error::internal(&error))
             })
+        });
+        Ok(match leased.await? {
+            Response::Logical(mut logical) => {
+                logical.warnings.extend(warnings);
+                Response::Logical(logical)
+            }
+            other => other,
         })
-        .await
     }
 
     async fn make(self, call: &Call<'_>, given: GivenFields<'_>) -> Result<Vec<u8>, Error> {
@@ -406,7 +413,8 @@ pub(super) async fn sign(call: Call<'_>) -> Result<Response, Error> {
     check_key(&role, &request.public)?;
     let names = names_of(&role, &request, given)?;
     let granted = grant(templates::rules(&call, &role)?.as_ref(), &names).map_err(refuse)?;
-    let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
+    let (validity, mut warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
+    warnings.extend(ignored_names(&role, &names, given)?);
     let public = request.public.clone();
     let urls = authority.urls.clone();
     let contents = contents(&call, &role, (public, granted), (&names, validity), urls)?;
@@ -441,6 +449,40 @@ fn names_of(
         names.excludes_cn = body.excludes_cn;
     }
     Ok(names)
+}
+
+/// What is said of names in the body that are not in the certificate, because the role takes those of the request.
+fn ignored_names(
+    role: &PkiRole,
+    taken: &WantedNames,
+    given: GivenFields<'_>,
+) -> Result<Vec<String>, Error> {
+    let mut ignored = Vec::new();
+    let common_name = given.text("common_name")?;
+    if !common_name.is_empty() && common_name != taken.common_name {
+        ignored.push(("common_name", "use_csr_common_name"));
+    }
+    if role.uses_csr_names {
+        for field in ["alt_names", "ip_sans", "uri_sans", "other_sans"] {
+            if !given.list(field)?.is_empty() {
+                ignored.push((field, "use_csr_sans"));
+            }
+        }
+    }
+    let warn = |(field, flag)| {
+        format!("the {field} field was provided but the role is set with {flag:?} set to true")
+    };
+    Ok(ignored.into_iter().map(warn).collect())
+}
+
+/// What is said of a kind of key in the body that is not that of the role.
+fn ignored_key(role: &PkiRole, given: GivenFields<'_>) -> Result<Option<String>, Error> {
+    let Some(kind) = role.key_kind else { return Ok(None) };
+    let (name, bits) = (given.text("key_type")?, given.whole("key_bits", 0)?);
+    let is_other = (!name.is_empty() && name != kind.type_name())
+        || (bits != 0 && bits != i64::from(kind.bits()));
+    let warning = "parameters key_type and key_bits ignored as role had specific values";
+    Ok(is_other.then(|| warning.to_owned()))
 }
 
 /// The alternative names of a request.

@@ -193,6 +193,58 @@ fn warnings(answer: Response) -> Vec<String> {
     }
 }
 
+/// Who asks for names that the certificate does not get is told so.
+#[test]
+fn what_a_role_takes_from_elsewhere_is_warned_of_where_the_body_says_otherwise() {
+    let (mount, _) = with_root();
+    let role = r#"{"allow_any_name":true,"key_type":"ec","ttl":"1h""#;
+    for (name, more) in [
+        ("body", r#","use_csr_common_name":false,"use_csr_sans":false}"#),
+        ("leased", r#","generate_lease":true}"#),
+    ] {
+        mount.ask(NOW, Update, &format!("roles/{name}"), &format!("{role}{more}")).unwrap();
+    }
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let csr = quoted(&request(&key, "a.example.com", &["a.example.com"], false));
+    let told = |path: &str, more: &str| {
+        let body = format!(r#"{{"csr":{csr}{more}}}"#);
+        warnings(mount.answer(NOW, Update, path, body.as_bytes()).unwrap())
+    };
+    let common_name = "the common_name field was provided but the role is set with \
+                       \"use_csr_common_name\" set to true";
+    let sans = |field: &str| {
+        format!(
+            "the {field} field was provided but the role is set with \"use_csr_sans\" set to true"
+        )
+    };
+    let both = r#","common_name":"b.example.com","alt_names":"b.example.com","ip_sans":"10.0.0.1""#;
+    let all = [common_name.to_owned(), sans("alt_names"), sans("ip_sans")];
+    for path in ["sign/any", "sign/leased"] {
+        assert_eq!(told(path, both), all, "{path}");
+        assert_eq!(told(path, ""), [""; 0]);
+        // The same as the request for a certificate says, as some clients have to say it.
+        assert_eq!(
+            told(path, r#","common_name":"a.example.com","alt_names":"","uri_sans":[]"#),
+            [""; 0]
+        );
+    }
+    assert_eq!(told("sign/body", both), [""; 0]);
+    let keys = ["parameters key_type and key_bits ignored as role had specific values"];
+    for (more, warned) in [
+        ("", &[][..]),
+        (r#","key_type":"ec""#, &[]),
+        (r#","key_type":"ec","key_bits":256"#, &[]),
+        (r#","key_type":"rsa""#, &keys),
+        (r#","key_bits":384"#, &keys),
+    ] {
+        assert_eq!(
+            told("issue/any", &format!(r#","common_name":"a.example.com"{more}"#)),
+            warned,
+            "{more}"
+        );
+    }
+}
+
 /// Version 0.2.0 stored `Web` as `web`, and scripts still say `Web`.
 #[test]
 fn who_means_a_role_of_other_letters_is_warned() {
