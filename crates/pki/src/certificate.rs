@@ -15,6 +15,7 @@ use x509_cert::ext::pkix::{
 use x509_cert::ext::{Extension, Extensions};
 use x509_cert::time::Validity;
 
+use crate::crl::ExtraExtension;
 use crate::error::{Error, Result};
 use crate::key::{PkiKeyKind, PrivateKey, PublicKey};
 use crate::names::host_name;
@@ -24,7 +25,7 @@ use crate::serial::Serial;
 use crate::signature::SignatureAlgorithm;
 use crate::{oid, time};
 
-mod parsed;
+pub(crate) mod parsed;
 
 pub use parsed::ParsedCertificate;
 
@@ -216,6 +217,8 @@ pub struct CertificateContents {
     pub urls: Urls,
     /// What it was issued by.
     pub policies: Vec<CertificatePolicy>,
+    /// What else it says; nothing of the above.
+    pub extra: Vec<ExtraExtension>,
 }
 
 /// Who signs.
@@ -404,6 +407,12 @@ fn usages_of_kind(kind: PkiKeyKind) -> Usages {
     }
 }
 
+/// Those of these usages that a key may have in a certificate that is no CA's.
+pub(crate) fn leaf_usages(public: &PublicKey, usages: Usages) -> Usages {
+    let usages = public.kind().map_or(usages, |kind| usages & usages_of_kind(kind));
+    usages & !KeyUsages::KeyCertSign
+}
+
 impl CertificateContents {
     /// The key usages that are asked for, as far as the key can do them. A leaf never signs certificates: there are validators that ask for nothing else
     /// of a CA.
@@ -499,6 +508,9 @@ impl CertificateContents {
             if !urls.is_empty() {
                 extensions.push(id, false, &distribution_points(urls)?)?;
             }
+        }
+        for extra in &self.extra {
+            extensions.push_encoded(extra.id, extra.critical, &extra.value)?;
         }
         Ok(extensions)
     }

@@ -42,7 +42,7 @@ pub struct RevokedEntry {
     pub at: i64,
 }
 
-/// An extension that whoever signs a list of their own says.
+/// An extension that whoever asks says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraExtension {
     /// What it is.

@@ -1,13 +1,15 @@
 //! Certificate requests (PKCS #10): made for CAs elsewhere, and read of clients.
 
-use der::asn1::{AnyRef, ObjectIdentifier};
+use der::asn1::{AnyRef, BitString, ObjectIdentifier};
 use der::{Decode as _, Encode as _, Sequence};
 use x509_cert::attr::{Attribute, Attributes};
 use x509_cert::ext::pkix::BasicConstraints;
 use x509_cert::ext::{Extension, Extensions};
 use x509_cert::request::ExtensionReq;
 
-use crate::certificate::{SignedData, extension};
+use crate::certificate::parsed::usages_of;
+use crate::certificate::{SignedData, Usages, extension, leaf_usages};
+use crate::crl::ExtraExtension;
 use crate::error::{Error, Result};
 use crate::key::{PrivateKey, PublicKey};
 use crate::oid;
@@ -33,7 +35,19 @@ pub struct CertificateRequest {
     pub alt_names: Result<Vec<San>>,
     /// Whether a CA is asked for.
     pub wants_ca: bool,
+    /// The other extensions that are asked for.
+    asked: Vec<ExtraExtension>,
 }
+
+/// What the issuer says of its certificates itself.
+const OF_THE_ISSUER: [ObjectIdentifier; 6] = [
+    oid::SUBJECT_KEY_ID,
+    oid::AUTHORITY_KEY_ID,
+    oid::AUTHORITY_INFO_ACCESS,
+    oid::CRL_DISTRIBUTION_POINTS,
+    oid::FRESHEST_CRL,
+    oid::NAME_CONSTRAINTS,
+];
 
 impl CertificateRequest {
     /// Reads a request in DER, and checks that whoever made it has the key.
@@ -70,6 +84,7 @@ impl CertificateRequest {
             public,
             alt_names: Ok(Vec::new()),
             wants_ca: false,
+            asked: Vec::new(),
         };
         for extension in extensions(&info.attributes)? {
             match extension.extn_id {
@@ -80,11 +95,47 @@ impl CertificateRequest {
                     let found = BasicConstraints::from_der(extension.extn_value.as_bytes());
                     read.wants_ca = found.map_err(|_| unreadable())?.ca;
                 }
-                // What a certificate says is for the role to say; nothing else is copied.
-                _ => {}
+                // What a certificate says is for the role to say: this is for who signs without one.
+                id => read.asked.push(ExtraExtension {
+                    id,
+                    critical: extension.critical,
+                    value: extension.extn_value.into_bytes().into_vec(),
+                }),
             }
         }
         Ok(read)
+    }
+
+    /// The key usages that are asked for, as far as this key may have them in a certificate that is no CA's; `None` if there are none.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no key usage.
+    pub fn usages(&self) -> Result<Option<Usages>> {
+        let Some(asked) = self.asked(oid::KEY_USAGE) else { return Ok(None) };
+        let bits = BitString::from_der(asked).map_err(|_| Error::invalid(NO_USAGES))?;
+        let usages = leaf_usages(&self.public, usages_of(&bits));
+        Ok((!usages.is_empty()).then_some(usages))
+    }
+
+    /// The extended key usages that are asked for; `None` if there are none.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is none.
+    pub fn ext_usages(&self) -> Result<Option<Vec<ObjectIdentifier>>> {
+        let asked = self.asked(oid::EXT_KEY_USAGE).map(Vec::<ObjectIdentifier>::from_der);
+        asked.transpose().map_err(|_| Error::invalid(NO_USAGES))
+    }
+
+    /// What is asked for besides names, usages, and what the issuer says itself.
+    pub fn extra(&self) -> Vec<ExtraExtension> {
+        let usages = [oid::KEY_USAGE, oid::EXT_KEY_USAGE];
+        let is_extra =
+            |one: &&ExtraExtension| !usages.contains(&one.id) && !OF_THE_ISSUER.contains(&one.id);
+        self.asked.iter().filter(is_extra).cloned().collect()
+    }
+
+    fn asked(&self, id: ObjectIdentifier) -> Option<&[u8]> {
+        self.asked.iter().find(|one| one.id == id).map(|one| one.value.as_slice())
     }
 }
 
@@ -103,6 +154,8 @@ fn extensions(attributes: &Attributes) -> Result<Extensions> {
     }
     Ok(found)
 }
+
+const NO_USAGES: &str = "the key usages of the certificate request could not be parsed";
 
 /// The only version that there is (RFC 2986, 4.1).
 const VERSION: u8 = 0;

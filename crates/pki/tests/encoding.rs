@@ -67,6 +67,7 @@ fn contents(key: &PrivateKey, purpose: CertificatePurpose, many: usize) -> Certi
             ocsp_servers: urls,
         },
         policies: (0..many).map(policy).collect(),
+        extra: Vec::new(),
     }
 }
 

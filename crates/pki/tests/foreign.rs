@@ -57,6 +57,7 @@ fn root(key: &PrivateKey, name: &[u8], serial: Serial) -> Vec<u8> {
         alt_names: AltNames::Names(Vec::new()),
         urls: Urls::default(),
         policies: Vec::new(),
+        extra: Vec::new(),
     };
     contents.sign(&signer(name, &key.public().key_id(), key)).unwrap()
 }

@@ -183,6 +183,7 @@ mod tests {
             alt_names: AltNames::Names(Vec::new()),
             urls: Urls::default(),
             policies: Vec::new(),
+            extra: Vec::new(),
         };
         let algorithm = SignatureAlgorithm::choose(key.kind(), SignatureWish::default());
         let key_id = key.public().key_id();

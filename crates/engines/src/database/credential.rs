@@ -260,6 +260,7 @@ impl CertificatePlan {
             alt_names: AltNames::Names(Vec::new()),
             urls: Urls::default(),
             policies: Vec::new(),
+            extra: Vec::new(),
         };
         let signer = CertificateSigner {
             name: &self.authority.subject_as_written,

@@ -120,6 +120,7 @@ pub(super) fn foreign_root_named(
         alt_names: AltNames::Names(Vec::new()),
         urls: Urls::default(),
         policies: Vec::new(),
+        extra: Vec::new(),
     };
     let algorithm = kallisto_pki::SignatureAlgorithm::choose(key.kind(), Default::default());
     let key_id = public.key_id();
@@ -216,6 +217,7 @@ fn leaf_of(key: &PrivateKey, issuer: &ParsedCertificate, serial: u8) -> Vec<u8> 
         alt_names: AltNames::Names(Vec::new()),
         urls: Urls::default(),
         policies: Vec::new(),
+        extra: Vec::new(),
     };
     let algorithm = kallisto_pki::SignatureAlgorithm::choose(key.kind(), Default::default());
     let key_id = issuer.subject_key_id();

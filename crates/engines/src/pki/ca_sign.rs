@@ -123,6 +123,7 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
         alt_names: AltNames::Names(alt_names),
         urls: authority.urls.clone(),
         policies: Vec::new(),
+        extra: Vec::new(),
     };
     let wish = wanted::signature(given)?;
     let kept = Kept { certificate: true, metadata: None };

@@ -186,6 +186,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
         alt_names: AltNames::Names(granted.alt_names),
         urls,
         policies: Vec::new(),
+        extra: Vec::new(),
     };
     let signer = CertificateSigner {
         name: &subject,

@@ -207,6 +207,7 @@ pub(super) fn contents(
         alt_names: AltNames::Names(names.alt_names),
         urls,
         policies: role.policies.clone(),
+        extra: Vec::new(),
     })
 }
 
@@ -543,8 +544,13 @@ pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
         let usages = usages.iter().map(|name| usage_named(name).map_err(refuse));
         let usages = usages.collect::<Result<Vec<_>, _>>()?;
         role.usages = usages.into_iter().fold(Usages::default(), |all, one| all | one);
+    } else if let Some(usages) = request.usages().map_err(refuse)? {
+        role.usages = usages;
     }
     role.ext_usages = named_ext_usages(given)?;
+    if role.ext_usages.is_empty() {
+        role.ext_usages = request.ext_usages().map_err(refuse)?.unwrap_or_default();
+    }
     role.signature = wanted::signature(given)?;
     let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
     let contents = CertificateContents {
@@ -561,6 +567,7 @@ pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
         alt_names: AltNames::Names(request.alt_names.clone().map_err(refuse)?),
         urls: authority.urls.clone(),
         policies: Vec::new(),
+        extra: request.extra(),
     };
     let metadata = WantedMetadata::read(&call, &role, given)?;
     let role = Arc::new(role);

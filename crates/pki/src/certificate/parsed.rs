@@ -208,7 +208,7 @@ pub(super) fn subject_as_written(tbs: AnyRef<'_>) -> Result<Vec<u8>> {
     Ok(AnyRef::decode(&mut reader)?.to_der()?)
 }
 
-fn usages_of(bits: &BitString) -> Usages {
+pub(crate) fn usages_of(bits: &BitString) -> Usages {
     let all = [
         KeyUsages::DigitalSignature,
         KeyUsages::NonRepudiation,

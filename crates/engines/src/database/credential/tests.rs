@@ -66,6 +66,7 @@ fn authority(secs: i64, is_authority: bool) -> (String, String) {
         alt_names: AltNames::Names(Vec::new()),
         urls: Urls::default(),
         policies: Vec::new(),
+        extra: Vec::new(),
     };
     let algorithm = SignatureAlgorithm::choose(key.kind(), Default::default());
     let key_id = key.public().key_id();

@@ -225,3 +225,50 @@ fn the_issuer_that_an_import_brings_is_named() {
     let read = to.ask(NOW, Read, "issuer/lower.1", "").unwrap();
     assert_eq!(Mount::text(&read, "certificate"), below);
 }
+
+/// A request that openssl made: for a CA with name constraints, with key usages, extended ones, a feature of TLS and a template of Windows.
+const ASKING: &str = "-----BEGIN CERTIFICATE REQUEST-----
+MIIBqjCCAVACAQAwGDEWMBQGA1UEAwwNdi5leGFtcGxlLmNvbTBZMBMGByqGSM49
+AgEGCCqGSM49AwEHA0IABEO2JhWvefnJpM8zPdo4bE8CVC5hoVKvT7J6rgRaKyXl
+Fy00GU1K5TDVcujoZ98yK2J5YhJQ0pVIzuNr87ymhhiggdUwgdIGCSqGSIb3DQEJ
+DjGBxDCBwTAMBgNVHRMEBTADAQH/MA4GA1UdDwEB/wQEAwIChDAfBgNVHSUEGDAW
+BggrBgEFBQcDAgYKKwYBBAGCNxQCAjAYBgNVHREEETAPgg12LmV4YW1wbGUuY29t
+MB0GA1UdDgQWBBTjLinOQazcGPzuyf56xOL2k96uMDARBggrBgEFBQcBGAQFMAMC
+AQUwGAYJKwYBBAGCNxQCAQH/BAgeBgBXAGUAYjAaBgNVHR4EEzARoA8wDYILZXhh
+bXBsZS5jb20wCgYIKoZIzj0EAwIDSAAwRQIhAKKcRYwDCzsQlZR7diWmZouhkg3G
+EDdf8G0RwsQp7e5uAiBrP1HFhn8H9SqdrrGODSOelG6GB7zqL+ZptwP0d2Eddw==
+-----END CERTIFICATE REQUEST-----";
+
+/// As OpenBao and Vault do. What would make a CA of it is left out.
+#[test]
+fn what_is_signed_verbatim_has_what_the_request_asks_for() {
+    use kallisto_pki::KeyUsages::{DigitalSignature, KeyAgreement};
+    const EXT_USAGES: &[u8] = b"\x06\x03\x55\x1d\x25\x04\x18\x30\x16\x06\x08+\x06\x01\x05\x05\x07\x03\x02\x06\x0a+\x06\x01\x04\x01\x82\x37\x14\x02\x02";
+    const FEATURE: &[u8] = b"\x06\x08+\x06\x01\x05\x05\x07\x01\x18\x04\x05\x30\x03\x02\x01\x05";
+    const TEMPLATE: &[u8] =
+        b"\x06\x09+\x06\x01\x04\x01\x82\x37\x14\x02\x01\x01\xff\x04\x08\x1e\x06\0W\0e\0b";
+    const CONSTRAINTS: &[u8] = b"\x06\x03\x55\x1d\x1e";
+    const KEY_ID: &[u8] = b"\x06\x03\x55\x1d\x0e";
+    const SERVER: &[u8] = b"\x06\x08+\x06\x01\x05\x05\x07\x03\x01";
+    let (mount, _) = with_root();
+    let sign = |path: &str, more: &str| {
+        let body = format!(r#"{{"csr":{}{more}}}"#, quoted(ASKING));
+        let certificate = parsed(&mount.ask(NOW, Update, path, &body).unwrap(), "certificate");
+        assert!(!certificate.is_ca && !certificate.may_sign_certificates(), "{path}");
+        let count = |part: &[u8]| {
+            certificate.der.windows(part.len()).filter(|bytes| *bytes == part).count()
+        };
+        assert_eq!((count(CONSTRAINTS), count(KEY_ID)), (0, 1), "{path}");
+        let found = [EXT_USAGES, FEATURE, TEMPLATE, SERVER].map(count);
+        (certificate.usages.unwrap(), found)
+    };
+    for path in ["sign-verbatim", "sign-verbatim/any"] {
+        assert_eq!(sign(path, ""), (DigitalSignature.into(), [1, 1, 1, 0]), "{path}");
+    }
+    // What the body says itself counts.
+    let own = r#","key_usage":"KeyAgreement","ext_key_usage":"ServerAuth""#;
+    assert_eq!(sign("sign-verbatim", own), (KeyAgreement.into(), [0, 1, 1, 1]));
+    // A role says what its certificates have.
+    let by_role = sign("sign/any", "").1;
+    assert_eq!(by_role[..3], [0, 0, 0]);
+}
