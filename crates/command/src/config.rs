@@ -5,10 +5,10 @@
 //! unset, and a flag wins over all. [`SETTINGS`] is the whole table, [`SERVER_SETTINGS`] that of
 //! the server.
 
+mod colours;
 mod no_proxy;
 mod settings;
 
-use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,10 +19,11 @@ use zeroize::Zeroize;
 
 use super::client::reach::AddressReach;
 use super::error::Error;
-use super::flags::{CommonFlags, ConnectionFlags, parse_switch};
+use super::flags::{CommonFlags, ConnectionFlags};
 use super::output::OutputFormat;
 use super::{duration, files};
 
+pub use colours::{colours_wanted, log_colours_wanted};
 pub use settings::{SERVER_SETTINGS, SETTINGS};
 
 /// Where a server listens when nobody says otherwise.
@@ -273,20 +274,6 @@ impl Config {
     pub fn expose_token(&self) -> Option<&str> {
         self.token.as_ref().map(|token| token.expose_secret())
     }
-}
-
-/// Whether colours are wanted at all; whether the stream can show them is the caller's to know.
-///
-/// Takes the arguments as they are typed, because a mistake in them wants no colours either.
-pub fn colours_wanted(arguments: &[OsString], environment: &Environment<'_>) -> bool {
-    let given = arguments.iter().rev().filter_map(|argument| argument.to_str());
-    let given = given.filter_map(|text| text.strip_prefix("--no-color")).find_map(|value| {
-        if value.is_empty() { Some(true) } else { parse_switch(value.strip_prefix('=')?).ok() }
-    });
-    let unwanted = given == Some(true)
-        || environment.value("CLI_NO_COLOR").is_some()
-        || environment.plain("NO_COLOR").is_some();
-    !unwanted
 }
 
 /// A token is sent in a header: control characters in it would fail late and obscurely.

@@ -182,6 +182,7 @@ fn modes_change_while_it_runs_and_stats_tell() {
     assert!(answers.contains("\nmode: STRICT\nPUT PATH KEY VALUE "), "{answers}");
     let ran = home.feed(b"loglevel debug\nput a key hunter2\n", &["store", "--key-file", "key"]);
     assert!(ran.stderr.contains("PUT") && !ran.stderr.contains("hunter2"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains('\x1b'), "colours, though nothing is a terminal: {}", ran.stderr);
 }
 
 #[test]

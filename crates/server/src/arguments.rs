@@ -13,7 +13,7 @@ use super::config::{self, LogConfig, LogFormat, Of};
 use super::log_levels::LogLevels;
 use super::request_log::RequestLog;
 use super::settings::{LogSettings, ServerSettings};
-use kallisto_command::config::Environment;
+use kallisto_command::config::{Environment, log_colours_wanted};
 use kallisto_command::error::Error;
 
 /// Run a server
@@ -30,7 +30,7 @@ use kallisto_command::error::Error;
     kallisto server -config=/etc/kallisto/server.hcl -log-format=json -exit-on-core-shutdown\n\n\
     Of the log a flag wins over KALLISTO_LOG_LEVEL and KALLISTO_LOG_FORMAT (or BAO_.., VAULT_..), these over the \
     configuration.\n\n\
-    Stops on SIGINT and SIGTERM; SIGHUP reloads certificates and \
+    Stops on SIGINT and SIGTERM; SIGHUP reloads certificates, log_level and \
     log_requests_level, and opens audit files anew. Exit codes: 0 stopped by a signal, \
     1 could not start, storage failed, or -exit-on-core-shutdown")]
 pub struct ServerArgs {
@@ -144,7 +144,7 @@ impl ServerArgs {
             level: level.unwrap_or(LevelFilter::INFO),
             requests: configured.requests.unwrap_or(LevelFilter::OFF),
             format: format.unwrap_or_default(),
-            colour: std::io::stderr().is_terminal(),
+            colour: log_colours_wanted(std::io::stderr().is_terminal(), &Environment::process()),
             file: configured.file.clone(),
         }
     }

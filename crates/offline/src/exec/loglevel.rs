@@ -2,7 +2,10 @@
 //!
 //! Events name verbs, counts and times, never a path, a key or a value.
 
+use std::io::IsTerminal;
+
 use clap::ValueEnum;
+use kallisto_command::config::{Environment, log_colours_wanted};
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -56,7 +59,10 @@ pub(super) struct Logging {
 /// Starts logging.
 pub(super) fn start(level: ExecLogLevel) -> Logging {
     let (layer, filter) = reload::Layer::new(level.filter());
+    let is_terminal = std::io::stderr().is_terminal();
+    let colour = log_colours_wanted(is_terminal, &Environment::process());
     let text = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let text = text.with_ansi(colour);
     // A process that logs already keeps doing it in its own way.
     let _ = tracing_subscriber::registry().with(layer).with(text).try_init();
     Logging { level, filter }
