@@ -207,11 +207,9 @@ impl ClientError {
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Api(error) => return error.hint(),
-            Self::Transport { kind, .. } => match kind {
+            Self::Transport { kind, text, .. } => match kind {
                 TransportKind::Connect => "is a server listening there? set VAULT_ADDR or -address",
-                TransportKind::Tls => {
-                    "a server without TLS needs http:// in VAULT_ADDR; a private authority goes into VAULT_CACERT"
-                }
+                TransportKind::Tls => tls_hint(text),
                 TransportKind::Timeout => "VAULT_CLIENT_TIMEOUT allows more time",
                 TransportKind::Broken | TransportKind::Other => return None,
             },
@@ -221,12 +219,55 @@ impl ClientError {
     }
 }
 
+/// The knob to turn after an error of TLS, by what rustls says of the server's certificate.
+fn tls_hint(text: &str) -> &'static str {
+    if text.contains("certificate expired") || text.contains("certificate not valid yet") {
+        return "the server needs a new certificate (SIGHUP has it read again), unless a clock is wrong";
+    }
+    if text.contains("certificate not valid for name") {
+        return "put a name of the certificate into VAULT_ADDR, or into VAULT_TLS_SERVER_NAME";
+    }
+    "a server without TLS needs http:// in VAULT_ADDR; a private authority goes into VAULT_CACERT"
+}
+
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Api(error) => write!(f, "{error}"),
             Self::Transport { request, text, .. } => write!(f, "{request}: {text}"),
             Self::Answer(text) | Self::Settings(text) | Self::Shown(text) => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_about_certificates_name_what_is_wrong_with_them() {
+        let hint = |text: &str| {
+            let (request, kind) = ("GET https://h".to_owned(), TransportKind::Tls);
+            ClientError::Transport { request, kind, text: text.to_owned() }.hint().unwrap()
+        };
+        // As rustls words them.
+        for (text, wanted) in [
+            (
+                "io: invalid peer certificate: certificate expired: verification time 1795941805 (UNIX), but certificate is not valid after 1795855404 (86401 seconds ago)",
+                "new certificate",
+            ),
+            (
+                "io: invalid peer certificate: certificate not valid yet: verification time 1795941807 (UNIX), but certificate is not valid before 1796028204 (86397 seconds in future)",
+                "a clock is wrong",
+            ),
+            (
+                "io: invalid peer certificate: certificate not valid for name \"foo\"; certificate is only valid for DnsName(\"localhost\")",
+                "VAULT_TLS_SERVER_NAME",
+            ),
+            ("io: invalid peer certificate: UnknownIssuer", "VAULT_CACERT"),
+            ("io: received corrupt message of type InvalidContentType", "http://"),
+        ] {
+            assert!(hint(text).contains(wanted), "{text}: {}", hint(text));
         }
     }
 }
