@@ -59,7 +59,7 @@ impl Recover {
             }
         }
         let request = ClientRequest::put(ROUTE, self.body());
-        let doing = Error::doing(format!("Error recovering {}", self.path));
+        let doing = Error::doing_at(format!("Error recovering {}", self.path), &self.path);
         let answer = client.send(&request).map_err(doing)?.unwrap_or_default();
         if config.format != OutputFormat::Table {
             return output::secret(&answer, &config, None);

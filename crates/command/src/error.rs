@@ -48,6 +48,15 @@ impl Error {
         }
     }
 
+    /// The same for a request about what is at `path`: a server that has nothing there may say so with an empty 404.
+    pub fn doing_at(what: impl Into<String>, path: &str) -> impl FnOnce(ClientError) -> Self {
+        let (doing, absent) = (Self::doing(what), Self::no_value(path));
+        move |error| match error.api() {
+            Some(api) if api.is_bare_not_found() => absent,
+            _ => doing(error),
+        }
+    }
+
     /// The exit code of this error.
     pub const fn exit_code(&self) -> u8 {
         match self {

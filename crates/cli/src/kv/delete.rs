@@ -94,7 +94,7 @@ impl Delete {
             }
         }
         let request = ClientRequest::put("sys/kallisto/kv/delete", body);
-        let doing = Error::doing(format!("Error deleting {path}"));
+        let doing = Error::doing_at(format!("Error deleting {path}"), &path);
         let answer = client.send(&request).map_err(doing)?.unwrap_or_default();
         if config.format != OutputFormat::Table {
             return output::secret(&answer, config, None);

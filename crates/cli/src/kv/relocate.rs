@@ -82,7 +82,7 @@ impl Route {
             ("dry_run".to_owned(), Json::from(self.dry_run)),
         ]);
         let request = ClientRequest::put(&format!("sys/kallisto/kv/{verb}"), body);
-        let doing = Error::doing(format!("Error: cannot {verb} {from} to {to}"));
+        let doing = Error::doing_at(format!("Error: cannot {verb} {from} to {to}"), &from);
         let answer = client.send(&request).map_err(doing)?.unwrap_or_default();
         if config.format != OutputFormat::Table {
             return output::secret(&answer, &config, None);

@@ -117,7 +117,7 @@ fn deleted(client: &Client<'_>, folder: &str) -> Result<Deleted, Error> {
         ("limit".to_owned(), PAGE_NAMES.into()),
     ]);
     loop {
-        let doing = Error::doing(format!("Error listing {folder}"));
+        let doing = Error::doing_at(format!("Error listing {folder}"), folder);
         let request = ClientRequest::put("sys/kallisto/kv/list", body.clone());
         let answer = client.send(&request).map_err(doing)?.unwrap_or_default();
         let Some(Json::Array(entries)) = answer.datum("entries") else {

@@ -74,6 +74,11 @@ impl ApiError {
         matches!(&self.said, ErrorReply::Errors(errors) if errors.iter().any(|error| error == text))
     }
 
+    /// Whether it is a 404 without a word, which means that there is nothing.
+    pub fn is_bare_not_found(&self) -> bool {
+        self.status == 404 && matches!(&self.said, ErrorReply::Errors(errors) if errors.is_empty())
+    }
+
     /// What the server said, in a line.
     pub fn summary(&self) -> String {
         let said = match &self.said {

@@ -72,6 +72,23 @@ fn secrets_are_found_moved_and_deleted_together() {
 }
 
 #[test]
+fn where_there_is_nothing_the_commands_say_so() {
+    let server = DevServer::start(&directory());
+    for (line, path) in [
+        ("kv copy secret/none secret/b", "secret/none"),
+        ("kv copy secret/none secret/b/", "secret/none/"),
+        ("kv move -mount=secret -dry-run none/ b/", "secret/none/"),
+        ("kv delete -recursive secret/none", "secret/none/"),
+        ("kv delete -recursive -purge -format=json secret/none", "secret/none/"),
+        ("kv undelete -recursive secret/none", "secret/none/"),
+    ] {
+        let ran = server.run(line);
+        assert_eq!(ran.code, 2, "{line}: {} {}", ran.stdout, ran.stderr);
+        assert_eq!(ran.stderr, format!("No value found at {path}\n"), "{line}");
+    }
+}
+
+#[test]
 fn a_watch_ends_when_what_it_waited_for_has_come() {
     let server = DevServer::start(&directory());
     assert_eq!(server.run("kv put -field=version secret/app/db a=1").code, 0);
