@@ -40,7 +40,11 @@ fn deliver(outcome: &Outcome) -> u8 {
         Ok(()) => outcome.code,
         // The reader closed the pipe (`kallisto list | head`): it has what it wanted.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => outcome.code,
-        Err(_) => 1,
+        Err(error) => {
+            let text = format!("cannot write to standard output: {error}\n");
+            let _ = write_all(&mut stderr, text.as_bytes());
+            1
+        }
     }
 }
 

@@ -71,6 +71,17 @@ fn secrets_are_found_moved_and_deleted_together() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_told() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kallisto"));
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let ended = command.arg("version").stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(told.starts_with("cannot write to standard output: No space left"), "{told:?}");
+}
+
 #[test]
 fn where_there_is_nothing_the_commands_say_so() {
     let server = DevServer::start(&directory());
