@@ -299,10 +299,21 @@ impl RunningListeners {
     }
 }
 
-/// Notes when the first of the listeners' certificates ends, for the metrics.
+/// Notes when the first of the listeners' certificates ends, for the metrics, and warns of those that have ended.
 fn note_certificates(core: &Core, settings: &ServerSettings) {
     let files = settings.listeners.iter().filter_map(|listener| listener.tls.as_ref());
-    let first = files.filter_map(|tls| diagnose::ends(&tls.certificate)).min();
+    let mut first = None;
+    for path in files.map(|tls| &tls.certificate) {
+        let Some(end) = diagnose::ends(path) else { continue };
+        if end <= SystemClock.now().as_second() {
+            let ended = jiff::Timestamp::from_second(end).unwrap_or_default();
+            tracing::warn!(
+                path = %path.display(), %ended,
+                "a listener's certificate has ended: clients refuse it; SIGHUP reads a new one"
+            );
+        }
+        first = Some(first.map_or(end, |first: i64| first.min(end)));
+    }
     core.metrics().listener.certificate_end.store(first.unwrap_or(0), Ordering::Relaxed);
 }
 

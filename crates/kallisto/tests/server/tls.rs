@@ -146,6 +146,25 @@ fn place(directory: &Directory, identity: &Identity) {
 }
 
 #[test]
+fn a_certificate_that_has_ended_is_told_at_the_start_and_at_a_reload() {
+    let directory = Directory::new("ended");
+    let authority = Authority::new();
+    let (ended, good) = (authority.identity_until(2020), authority.identity());
+    place(&directory, &ended);
+    let server = Server::start(&directory, &config(&directory, ""));
+    let told = || server.log().matches("a listener's certificate has ended").count();
+    until("told at the start", || told() == 1);
+    assert!(server.log().contains("2020-01-01T00:00:00Z"), "{}", server.log());
+    for (identity, reloads, wanted) in [(&good, 1, 1), (&ended, 2, 2)] {
+        place(&directory, identity);
+        server.signal(Signal::HUP);
+        until("reloaded", || server.log().matches("audit files opened anew").count() == reloads);
+        assert_eq!(told(), wanted);
+    }
+    server.stop();
+}
+
+#[test]
 fn a_hangup_changes_the_certificate_and_a_broken_file_does_not() {
     let directory = Directory::new("reload");
     let authority = Authority::new();
