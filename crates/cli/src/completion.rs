@@ -17,6 +17,22 @@ use kallisto_command::outcome::Outcome;
 /// What our lines begin or end with, to find them again.
 const MARK: &str = "# completion of kallisto";
 
+/// Stands around the function that is made of the tree of commands, which knows flags with two dashes only.
+const BASH_FLAGS: &str = r#"
+# Flags have one dash or two.
+_kallisto_flags() {
+    local cur="$2" prev="$3"
+    [[ ${prev} == -[!-]?* ]] && prev="-${prev}"
+    if [[ ${cur} == -[!-]* ]]; then
+        _kallisto "$1" "-${cur}" "${prev}"
+        COMPREPLY=("${COMPREPLY[@]#-}")
+    else
+        _kallisto "$1" "${cur}" "${prev}"
+    fi
+}
+complete -F _kallisto_flags -o bashdefault -o default kallisto
+"#;
+
 /// Prints what a shell needs to complete commands.
 #[derive(Args, Debug)]
 #[command(
@@ -32,6 +48,9 @@ impl Completion {
     pub fn run(&self, mut commands: clap::Command) -> Outcome {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut commands, "kallisto", &mut script);
+        if self.shell == Shell::Bash {
+            script.extend_from_slice(BASH_FLAGS.as_bytes());
+        }
         Outcome::print(script)
     }
 }

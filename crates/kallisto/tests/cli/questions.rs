@@ -209,3 +209,35 @@ fn shells_are_told_how_to_complete() {
     assert_eq!(ask("-autocomplete-uninstall").code, 0);
     assert_eq!(std::fs::read_to_string(home.join(".bashrc")).unwrap(), "alias k=kallisto\n");
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test may touch disk")]
+fn bash_completes_flags_with_one_dash_and_with_two() {
+    let home = directory();
+    let ran = kallisto(&home, &[], "", &["completion", "bash"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    // Too long for an argument.
+    let script = home.join("completion.bash");
+    std::fs::write(&script, ran.stdout).unwrap();
+    let ask = r#"
+        source "$0"
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        [[ $(complete -p kallisto) =~ -F\ ([^ ]+) ]]
+        "${BASH_REMATCH[1]}" kallisto "${@: -1}" "${@: -2:1}"
+        echo "${COMPREPLY[*]}""#;
+    for (line, wanted) in [
+        ("kv get -fo", "-format"),
+        ("kv get --fo", "--format"),
+        ("kv delete -recursive -dry", "-dry-run"),
+        ("token create -orphan -per", "-period"),
+        ("kv unde", "undelete"),
+        ("completion ba", "bash"),
+        ("bench http -nothing", ""),
+    ] {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", ask]).arg(&script).arg("kallisto").args(line.split(' '));
+        // Not every machine has this shell.
+        let Ok(answer) = bash.output() else { return };
+        assert_eq!(String::from_utf8(answer.stdout).unwrap().trim(), wanted, "{line}");
+    }
+}
