@@ -98,8 +98,8 @@ use standing::Telling;
 use traces::{TracedFarEnds, Traces};
 
 /// What to do about a log that lost what was on the disk.
-const LOST_ADVICE: &str = ". Look at the disk first. A server with others: empty its directory and let it join \
-    again. One that is alone: restore a backup, or start it once with -accept-log-loss, which gives up what is missing";
+const LOST_ADVICE: &str = ". Look at the disk first. A server with others: remove it there (kallisto operator raft \
+    remove-peer), empty its directory and let it join again. One that is alone: restore a backup, or start it once with -accept-log-loss, which gives up what is missing";
 
 impl ServerArgs {
     /// Runs a server until a signal or a failure of its storage ends it.

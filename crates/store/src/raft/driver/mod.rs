@@ -252,7 +252,7 @@ impl Driver {
         }
         Err(Error::Lost(format!(
             "this server told its leader that it has entry {}, and its log ends at {}: its directory was put back from an older copy, or its \
-             disk lost what was written. Empty the directory and let it join again; what it holds is in the others",
+             disk lost what was written. Remove this server on another one (kallisto operator raft remove-peer), empty the directory and let it join again; what it holds is in the others",
             message.commit, standing.last_index
         )))
     }
