@@ -14,7 +14,7 @@ fn main() -> Result<(), Error> {
     db.insert("diary/2026-11-22", b"snow")?;
     db.insert("shopping/milk", b"2")?;
 
-    // Many at once, together or not at all; and faster, if a power cut may take the last fifth of a second.
+    // Many at once, together or not at all; and faster, if a power cut may take the last tenth of a second.
     db.set_durability(WriteDurability::Batch)?;
     let mut batch = WriteBatch::new();
     for day in 1..=5 {
