@@ -25,15 +25,52 @@ impl Man {
     /// What could not be written, and where.
     pub fn run(self, commands: clap::Command) -> Result<Outcome, Error> {
         let folder = self.folder;
+        let failed = |error| Error::usage(format!("{}: {error}", folder.display()));
         // Pages of subcommands are named after all that stands before them.
-        let commands = commands.disable_help_subcommand(true);
-        clap_mangen::generate_to(commands, &folder)
-            .map_err(|error| Error::usage(format!("{}: {error}", folder.display())))?;
-        let pages = std::fs::read_dir(&folder).map_or(0, |entries| {
-            let is_page = |name: &str| name.starts_with("kallisto") && name.ends_with(".1");
-            let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-            names.filter(|name| is_page(name)).count()
-        });
+        let mut commands = commands.disable_help_subcommand(true);
+        commands.build();
+        let mut pages = 0_usize;
+        let mut left = vec![commands];
+        while let Some(command) = left.pop() {
+            left.extend(command.get_subcommands().filter(|next| !next.is_hide_set()).cloned());
+            let man = clap_mangen::Man::new(command);
+            let mut page = Vec::new();
+            man.render(&mut page).map_err(failed)?;
+            let page = with_whole_examples(&String::from_utf8_lossy(&page));
+            #[expect(clippy::disallowed_methods, reason = "pages are no input")]
+            std::fs::write(folder.join(man.get_filename()), page).map_err(failed)?;
+            pages += 1;
+        }
         Ok(Outcome::print(format!("{pages} pages in {}\n", folder.display())))
+    }
+}
+
+/// A page whose indented lines are left alone: `man` fills lines, stretches blanks and hyphenates, and an example that is
+/// copied would be another command.
+fn with_whole_examples(page: &str) -> String {
+    let mut text = String::with_capacity(page.len());
+    let mut is_whole = false;
+    for line in page.lines() {
+        let is_example = line.starts_with("  ");
+        if is_example != is_whole {
+            text.push_str(if is_example { ".nf\n" } else { ".fi\n" });
+            is_whole = is_example;
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_are_not_filled() {
+        let page = ".SH EXTRA\nExamples:\n  kallisto a \\-b\n  kallisto c\n\nExit codes: 0\n";
+        let wanted =
+            ".SH EXTRA\nExamples:\n.nf\n  kallisto a \\-b\n  kallisto c\n.fi\n\nExit codes: 0\n";
+        assert_eq!(with_whole_examples(page), wanted);
     }
 }

@@ -151,8 +151,8 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
         Ok(Cli { command: None, .. }) => Outcome::default().with_code(EXIT_USAGE),
         Err(error) if error.kind() == ErrorKind::DisplayHelp => Outcome::print(match colour {
             // Bold headings, where a person looks at them.
-            true if std::io::stdout().is_terminal() => error.render().ansi().to_string(),
-            _ => error.render().to_string(),
+            true if std::io::stdout().is_terminal() => whole(error.render().ansi().to_string()),
+            _ => whole(error.render().to_string()),
         }),
         Err(error) => refusal(&error, &verb),
     };
@@ -164,6 +164,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
 /// told its value.
 fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let command = with_values_of_switches(Cli::command().args_override_self(true));
+    let command = with_whole_examples(command);
     let mut matches = command.try_get_matches_from(arguments)?;
     Cli::from_arg_matches_mut(&mut matches)
 }
@@ -191,6 +192,27 @@ fn switch_with_value(arg: Arg) -> Arg {
         .value_name("BOOL")
 }
 
+/// Stands for a blank in a line of examples until the help is rendered: clap breaks lines at blanks, and half of a command
+/// is another command when it is copied (a dry run without `-dry-run`). A terminal folds a long line without breaking it.
+const HARD_BLANK: &str = "\u{a0}";
+
+/// The same commands, in whose help the lines of examples stay whole however narrow the terminal is.
+fn with_whole_examples(command: clap::Command) -> clap::Command {
+    let text = command.get_after_help().map(ToString::to_string);
+    let command = command.mut_subcommands(with_whole_examples);
+    let Some(text) = text else { return command };
+    let lines = text.split('\n').map(|line| match line.starts_with("  ") {
+        true => line.replace(' ', HARD_BLANK),
+        false => line.to_owned(),
+    });
+    command.after_help(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Rendered help with the blanks of its examples.
+fn whole(help: String) -> String {
+    help.replace(HARD_BLANK, " ")
+}
+
 /// `help kv get` is `kv get --help`, as in many other programs.
 fn help_as_a_verb(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if arguments.get(1).is_some_and(|word| word == "help") {
@@ -216,7 +238,10 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
 
 /// A call that makes no sense. Help that was asked for is none: it goes to stdout and is a success.
 fn refusal(error: &clap::Error, verb: &str) -> Outcome {
-    let text = error.render().to_string();
+    let text = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => whole(error.render().to_string()),
+        _ => error.render().to_string(),
+    };
     match error.kind() {
         ErrorKind::InvalidSubcommand if Cli::command().find_subcommand(verb).is_none() => {
             Outcome::default().with_notice(&text).with_code(EXIT_NO_COMMAND)
@@ -349,6 +374,32 @@ mod tests {
         assert!(text("kv gett x").contains("get"), "{}", text("kv gett x"));
         assert!(text("staus").contains("status"), "{}", text("staus"));
         assert!(text("kv get -feild=x a").contains("--field"), "{}", text("kv get -feild=x a"));
+    }
+
+    #[test]
+    fn examples_are_shown_whole_however_narrow_the_terminal_is() {
+        fn visit(command: &clap::Command, path: &str, width: usize) {
+            let wanted = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let shown = command.clone().disable_help_subcommand(true).term_width(width);
+            let mut shown = with_whole_examples(shown);
+            let shown = whole(shown.render_help().to_string());
+            for line in wanted.lines().filter(|line| line.starts_with("  ")) {
+                let whole = shown.lines().any(|shown| shown.trim_end() == line.trim_end());
+                assert!(whole, "{path}, {width} columns: {line}\n{shown}");
+            }
+            for next in command.get_subcommands() {
+                visit(next, &format!("{path} {}", next.get_name()), width);
+            }
+        }
+        visit(&Cli::command(), "kallisto", 80);
+        visit(&Cli::command(), "kallisto", 20);
+        let text = |line: &str| {
+            let outcome = run_line(line);
+            String::from_utf8([&*outcome.stdout, &*outcome.stderr].concat()).unwrap()
+        };
+        for line in ["migrate -h", "engine", "-h"] {
+            assert!(!text(line).contains(HARD_BLANK), "{line}");
+        }
     }
 
     #[test]
