@@ -33,6 +33,7 @@ mod percent;
 mod recovery;
 mod request_log;
 mod retry_join;
+mod running;
 mod scheduler;
 mod seals;
 mod self_init;
@@ -46,16 +47,13 @@ mod standing;
 mod traces;
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kallisto_core::{AuditSettings, Core, InitSpec, Initialized, ServerInfo};
 use kallisto_engine::FarEnds;
-use kallisto_listener::{
-    Frontend, ListenSettings, ListenerTls, Server, SystemClock, WallClock, http, resp,
-};
+use kallisto_listener::{SystemClock, WallClock};
 use kallisto_lsm::disk::RealDisk;
 use kallisto_outbound::FarEndRunner;
 use kallisto_probes::Prober;
@@ -75,7 +73,6 @@ use config::LogFormat;
 pub use diagnose::{Diagnose, ValidateConfig};
 use host::LinuxHost;
 use kallisto_command::VAULT_API_VERSION;
-use kallisto_command::config::Environment;
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::outcome::Outcome;
@@ -87,14 +84,11 @@ pub use migrate::Migrate;
 use outbound::Calls;
 pub use own_certificate::MakeCertificate;
 use request_log::RequestLog;
-use scheduler::{AutoUnseal, Scheduler, try_seal};
+use running::{RunningListeners, ServerParts};
 use service_account::{LocalPod, ServiceAccountFiles};
-use service_manager::ServiceManager;
-use service_registration::ServiceRegistration;
-use settings::{DatabaseSettings, DevSettings, LogSettings, ServerSettings, Spoken, StorageChoice};
+use settings::{DatabaseSettings, DevSettings, LogSettings, ServerSettings, StorageChoice};
 use signals::{ServerEnd, Signals};
 use snapshots::Snapshots;
-use standing::Telling;
 use traces::{TracedFarEnds, Traces};
 
 /// What to do about a log that lost what was on the disk.
@@ -114,88 +108,23 @@ impl ServerArgs {
         let host = start_logging(&settings.log)?;
         let levels = host.levels();
         hygiene::harden();
-        for warning in &settings.warnings {
-            tracing::warn!("{warning}");
-        }
-        for exposed::Exposed { what, path, mode, why } in exposed::of(&settings) {
-            let (path, mode) = (path.display(), format_args!("{mode:04o}"));
-            tracing::warn!(what, %path, %mode, "{why}");
-        }
+        warn_of(&settings);
         let signals = Signals::register()
             .map_err(|error| Error::usage(format!("cannot wait for signals: {error}")))?;
-        if let StorageChoice::Durable { directory, .. } = &settings.storage {
-            directory::prepare(directory)?;
-        }
-        let cluster = open_cluster(&settings.storage)?;
-        let store = open_store(&settings, cluster.as_ref(), losses, &signals)?;
-        let traces = Traces::start(&mut settings)?;
-        let core = open_core(&settings, host, Arc::clone(&store), cluster.clone(), traces.as_ref());
-        if settings.dev.is_none() {
-            self_init::run(&core, &settings.initialize, &Environment::process())?;
-        }
-        let hearing = (&requests, traces.as_ref());
-        let listening = RunningListeners::start(&core, &settings, cluster.as_ref(), hearing)?;
-        note_certificates(&core, &settings);
-        let pid_file = settings.pid_file.as_deref();
-        if let Some(path) = pid_file {
-            write_pid(path)?;
-        }
-        let started = match &settings.dev {
-            Some(dev) => start_dev(&core, dev, &settings, &listening),
-            None => announce_configured(&core, &settings, &listening),
-        };
-        let manager = ServiceManager::of(&Environment::process());
-        if started.is_ok() {
-            // The listeners answer. A seal may take longer than the manager waits for a start.
-            manager.ready();
-        }
-        let watchdog = manager.watch(&core);
-        let pending = match (&started, &settings.dev) {
-            // A seal that does not answer now may answer later: the server stays, sealed, and says so.
-            (Ok(()), None) => try_seal(&core),
-            _ => AutoUnseal::Done,
-        };
+        let parts = ServerParts::open(&mut settings, host, losses, &signals)?;
         let on_down = exits.then(|| signals.core_hook());
-        let scheduler = Scheduler::start(&core, pending, settings.storage.join_targets(), on_down);
-        let telling = Telling::start(&store);
-        let registration = started.is_ok().then(|| register(&core, &settings)).flatten();
-        let ended = started.map(|()| {
+        let (running, announced) = parts.start(&settings, &requests, on_down)?;
+        let ended = announced.map(|()| {
             signals.wait(|| {
-                listening.reload();
+                running.listening.reload();
                 reloaded.read(&requests, &levels);
-                note_certificates(&core, &settings);
-                core.reopen_audit();
+                note_certificates(&running.core, &settings);
+                running.core.reopen_audit();
                 tracing::info!("audit files opened anew");
             })
         });
         tracing::info!("shutting down");
-        manager.stopping();
-        if let Some(registration) = &registration {
-            registration.stopping();
-        }
-        listening.shut_down();
-        scheduler.stop();
-        if let Some(watchdog) = watchdog {
-            watchdog.stop();
-        }
-        core.end_audit();
-        telling.stop();
-        if let Some(registration) = registration {
-            registration.stop();
-        }
-        if let Some(cluster) = &cluster {
-            hand_over(&*store);
-            cluster.port.stop();
-        }
-        let closed = store.close();
-        // Behind the data: a collector that hangs delays none of it.
-        if let Some(traces) = traces {
-            traces.stop();
-        }
-        if let Some(path) = pid_file {
-            // A file that is left behind names a process that is gone; nothing depends on it.
-            let _ = std::fs::remove_file(path);
-        }
+        let closed = running.stop();
         match ended? {
             ServerEnd::Signal(_) => ended_with(closed),
             ServerEnd::CoreDown(why) => {
@@ -203,6 +132,17 @@ impl ServerArgs {
             }
             ServerEnd::Failure(why) => Err(Error::usage(format!("the storage failed: {why}"))),
         }
+    }
+}
+
+/// Logs what the configuration has that has no effect, and which files others may read.
+fn warn_of(settings: &ServerSettings) {
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
+    for exposed::Exposed { what, path, mode, why } in exposed::of(settings) {
+        let (path, mode) = (path.display(), format_args!("{mode:04o}"));
+        tracing::warn!(what, %path, %mode, "{why}");
     }
 }
 
@@ -216,86 +156,6 @@ fn ended_with(closed: Result<(), kallisto_store::Error>) -> Result<Outcome, Erro
         }
         Err(error) => Err(Error::usage(format!("closing the store: {error}"))),
         Ok(()) => Ok(Outcome::default()),
-    }
-}
-
-/// Labels the pod that the server runs in, where the configuration says so.
-fn register(core: &Arc<Core>, settings: &ServerSettings) -> Option<ServiceRegistration> {
-    let account = ServiceAccountFiles::of(&settings.service_account_dir);
-    let pod = settings.pod.as_ref()?;
-    Some(ServiceRegistration::start(core, pod, account))
-}
-
-/// The listeners of a server and the TLS they serve.
-struct RunningListeners {
-    servers: Vec<Server>,
-    tls: Vec<ListenerTls>,
-}
-
-impl RunningListeners {
-    fn start(
-        core: &Arc<Core>,
-        settings: &ServerSettings,
-        cluster: Option<&Arc<ClusterPortFiles>>,
-        (requests, traces): (&RequestLog, Option<&Traces>),
-    ) -> Result<Self, Error> {
-        let clock: Arc<dyn WallClock> = Arc::new(SystemClock);
-        let http = http::HttpService::new(Arc::clone(core), Arc::clone(&clock));
-        let mut http = http.with_observer(Arc::new(requests.clone()));
-        if let Some(traces) = traces {
-            http = http.with_tracer(Arc::clone(traces.tracer()));
-        }
-        if let Some(cluster) = cluster {
-            cluster.serve(core, http.clone());
-            http = http.with_relay(cluster.relay(core.store()));
-        }
-        let tickets = core.tickets();
-        let mut listening = Self { servers: Vec::new(), tls: Vec::new() };
-        for listener in &settings.listeners {
-            let load = |files| ListenerTls::load(files, tickets.clone());
-            let tls = listener.tls.clone().map(load).transpose();
-            let tls = tls.map_err(|error| Error::usage(format!("TLS: {error}")))?;
-            listening.tls.extend(tls.clone());
-            let (address, workers) = (listener.address.clone(), settings.workers);
-            let proxies = listener.proxies.clone();
-            let config = ListenSettings { address, workers, tls, proxies };
-            let frontend = match &listener.spoken {
-                Spoken::Http { metrics, forwarded_for } => {
-                    let service = http.clone().with_timeouts(listener.timeouts);
-                    let service = service.with_forwarded_for(forwarded_for.clone());
-                    Frontend::Http(service.with_metrics(*metrics))
-                }
-                Spoken::Resp { mounts, userpass } => {
-                    let (core, clock) = (Arc::clone(core), Arc::clone(&clock));
-                    let service = resp::RespService::new(core, clock, mounts, userpass);
-                    Frontend::Resp(match traces {
-                        None => service,
-                        Some(traces) => service.with_tracer(Arc::clone(traces.tracer())),
-                    })
-                }
-            };
-            let server = Server::start(config, &frontend).map_err(|error| {
-                Error::usage(format!("cannot listen on {}: {error}", listener.address))
-            })?;
-            listening.servers.push(server);
-        }
-        Ok(listening)
-    }
-
-    /// Reads certificates again; a bad one leaves the old one in use.
-    fn reload(&self) {
-        for tls in &self.tls {
-            match tls.reload() {
-                Ok(()) => tracing::info!("certificate reloaded"),
-                Err(error) => tracing::error!(%error, "certificate not reloaded"),
-            }
-        }
-    }
-
-    fn shut_down(self) {
-        for server in self.servers {
-            server.shut_down();
-        }
     }
 }
 
@@ -328,17 +188,6 @@ fn open_cluster(storage: &StorageChoice) -> Result<Option<Arc<ClusterPortFiles>>
             None => Ok(None),
         },
         StorageChoice::Durable { cluster: None, .. } | StorageChoice::Memory => Ok(None),
-    }
-}
-
-/// A leader that ends lets another one lead first, so that nobody waits for an election. Nothing depends on it.
-fn hand_over(store: &dyn Store) {
-    if let Some(cluster) = store.replicated()
-        && store.leads()
-        && cluster.members().len() > 1
-        && let Err(error) = cluster.transfer(None).wait()
-    {
-        tracing::warn!(%error, "no other server took the lead");
     }
 }
 
@@ -541,14 +390,6 @@ fn cannot_announce(error: io::Error) -> Error {
 fn build_date() -> String {
     let seconds = env!("KALLISTO_COMMIT_EPOCH").parse().unwrap_or_default();
     jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
-}
-
-/// Writes the process id into a file that somebody made for it, perhaps where this server can make none, or else into a new one.
-fn write_pid(path: &Path) -> Result<(), Error> {
-    let text = format!("{}\n", std::process::id());
-    files::rewrite(path, text.as_bytes())
-        .or_else(|_| files::write_private(path, text.as_bytes()))
-        .map_err(|error| Error::usage(format!("pid file {}: {error}", path.display())))
 }
 
 /// Starts the log, and returns who can change its levels.
