@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import './core.ts';
 import { Dialogs, isDialogOpen } from './parts/dialog.tsx';
 import { isAnyTouched } from './parts/form.tsx';
+import * as en from './en/parts/ui.ts';
 import { Failed, Loading } from './parts/ui.tsx';
 import type { Frame } from './parts/frame.tsx';
 import { askTable, forgetNeeds } from './lib/needs.ts';
@@ -64,7 +65,7 @@ function Screen({ loads, name }: { loads: Record<string, Load>; name: string }) 
   }, [name]);
   if (shown.error) return <Failed error={shown.error} retry={() => location.reload()} />;
   if (shown.Part) return <shown.Part key={shown.name} />;
-  if (shown.name === name && !loads[name]) return <Failed error="No screen of this page has this address." />;
+  if (shown.name === name && !loads[name]) return <Failed isMissing error={en.noScreenHasThisAddress} />;
   return <Loading rows={8} />;
 }
 

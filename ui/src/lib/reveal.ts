@@ -21,13 +21,17 @@ export async function readData(place: Place, intent: Intent, version?: number): 
 /** The version of a secret whose latest one is deleted, as a refusal to read it tells. */
 export const versionOf = (error: ApiError): number => Number(String((error.body['data'] as Record<string, any> | null | undefined)?.['metadata']?.version ?? 0));
 
+/** All keys of a secret. No text, since a key may have any name, or none. */
+export const ALL = Symbol('all');
+
 export interface Revealed {
   /** The keys in view, with their values. */
   shown: ReadonlyMap<string, Json>;
   /** When a key hides, in ms. */
   until: number;
   keys: string[] | undefined;
-  busy: string;
+  /** Whether this key is being read, or all of them. */
+  isBusy: (what: string | typeof ALL) => boolean;
   error: unknown;
   reveal: (keys: string[] | 'all') => Promise<void>;
   hide: (key?: string) => void;
@@ -39,7 +43,7 @@ export function useRevealed(place: Place, version: number | undefined): Revealed
   const [shown, setShown] = useState<ReadonlyMap<string, Json>>(new Map());
   const [keys, setKeys] = useState<string[] | undefined>(undefined);
   const [until, setUntil] = useState(0);
-  const [busy, setBusy] = useState('');
+  const [busy, setBusy] = useState<string | typeof ALL | undefined>(undefined);
   const [error, setError] = useState<unknown>(undefined);
   const read = useRef<Data | undefined>(undefined);
   const hideAll = (): void => { read.current = undefined; setShown((old) => (old.size === 0 ? old : new Map())); };
@@ -58,14 +62,15 @@ export function useRevealed(place: Place, version: number | undefined): Revealed
     return () => clearTimeout(timer);
   }, [until, shown.size > 0]);
   const fetchData = async (intent: Intent): Promise<Data> => (read.current = shown.size > 0 && read.current ? read.current : (await readData(place, intent, version)).data);
-  const guard = async <T>(what: string, run: () => Promise<T>): Promise<T | undefined> => {
+  const guard = async <T>(what: string | typeof ALL | undefined, run: () => Promise<T>): Promise<T | undefined> => {
     setBusy(what);
     setError(undefined);
-    try { return await run(); } catch (caught) { setError(caught); return undefined; } finally { setBusy(''); }
+    try { return await run(); } catch (caught) { setError(caught); return undefined; } finally { setBusy(undefined); }
   };
   return {
-    shown, until, keys, busy, error,
-    reveal: async (wanted) => void (await guard(wanted === 'all' ? '*' : (wanted[0] ?? ''), async () => {
+    shown, until, keys, error,
+    isBusy: (what) => busy === what,
+    reveal: async (wanted) => void (await guard(wanted === 'all' ? ALL : wanted[0], async () => {
       const data = await fetchData('reveal');
       setKeys(Object.keys(data));
       const next = new Map(shown);

@@ -150,11 +150,11 @@ export function Empty({ icon = 'info', title, children, action, command }: Child
 }
 
 /** A refusal that is the whole screen: the server's words, what was asked, the way on. */
-export function Failed({ error, retry, path, cap = 'read', children }: Children & { error: unknown; retry?: (() => void) | undefined; path?: string; cap?: string }) {
+export function Failed({ error, retry, path, cap = 'read', isMissing = false, children }: Children & { error: unknown; isMissing?: boolean; retry?: (() => void) | undefined; path?: string; cap?: string }) {
   const api = error instanceof ApiError ? error : undefined;
-  const status = api?.status ?? 0;
+  const status = api?.status ?? (isMissing ? 404 : 0);
   const asked = path ?? api?.path ?? '';
-  const title = status === 403 ? en.youHaveNoRightToThis : status === 404 ? en.thereIsNothingHere : status === 0 && api ? en.theServerCannotBeReached : en.theServerRefused;
+  const title = status === 403 ? en.youHaveNoRightToThis : status === 404 ? en.thereIsNothingHere : !api ? en.thisDidNotWork : status === 0 ? en.theServerCannotBeReached : en.theServerRefused;
   return (
     <div class="empty refusal" role="alert">
       <span class="disc bad"><Icon name={status === 403 ? 'lock' : status === 404 ? 'search' : 'warn'} small={false} /></span>

@@ -648,3 +648,22 @@ flow('a key right after a move is for the screen that is there', async (one, { d
   ok(page.url().endsWith('/ui/policies/'), page.url());
   equal(await page.locator('dialog[open]').count(), 0, 'no dialog of the screen before');
 });
+
+flow('a key without a name is revealed like others', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/data/nameless', { data: { '': 'of no key', k: 'v', one: { inside: 1 } } });
+  await one.go('/ui/s/met/nameless');
+  const row = page.locator('table.values tbody tr').first();
+  await row.getByText('empty').waitFor();
+  await row.getByRole('button', { name: 'Reveal' }).click();
+  await row.getByText('of no key').waitFor();
+  await page.getByText('1 key inside').waitFor();
+});
+
+flow('an address without a screen is no refusal of the server', async (one) => {
+  const { page } = one;
+  await one.go('/ui/nosuch');
+  await page.getByRole('heading', { name: 'There is nothing here' }).waitFor();
+  await page.getByText('No screen of this page has this address.').waitFor();
+  equal(await page.getByText('The server refused').count(), 0, 'the server was not asked');
+});

@@ -5,6 +5,8 @@ export const youHaveNoRightToThis = 'You have no right to this';
 export const thereIsNothingHere = 'There is nothing here';
 export const theServerCannotBeReached = 'The server cannot be reached';
 export const theServerRefused = 'The server refused';
+export const thisDidNotWork = 'This did not work';
+export const noScreenHasThisAddress = 'No screen of this page has this address.';
 export const asked = 'Asked:';
 export const answer = (status: number): string => `· answer ${status}`;
 export const why = 'Why?';

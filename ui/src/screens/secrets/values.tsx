@@ -7,7 +7,7 @@ import { asText, type Json } from '../../lib/json.ts';
 import { kindOf } from '../../lib/kinds.ts';
 import { allows, useNeeds } from '../../lib/needs.ts';
 import { apiPath, type Metadata, type Place, type VersionInfo } from '../../lib/place.ts';
-import { useRevealed, type Revealed } from '../../lib/reveal.ts';
+import { ALL, useRevealed, type Revealed } from '../../lib/reveal.ts';
 import { ago, exact, named, plural, visible, visibleText } from '../../lib/time.ts';
 import { Icon } from '../../parts/icons.tsx';
 import { useKeys } from '../../parts/keys.tsx';
@@ -61,16 +61,16 @@ export function Values({ place, subkeys, version, meta, info }: { place: Place; 
   return (
     <>
       <Card class="values-card">
-        <table class="values"><thead><tr><th>{common.key}</th><th>{common.value}</th><th>{keys && keys.length > 1 && mayRead !== false ? <Button kind="ghost" size="sm" icon={revealed.shown.size > 0 ? 'eyeoff' : 'eye'} busy={revealed.busy === '*'} onClick={() => (revealed.shown.size > 0 ? revealed.hide() : void revealed.reveal('all'))}>{revealed.shown.size > 0 ? en.hideAll : en.revealAll}</Button> : <span class="sr">{common.actions}</span>}</th></tr></thead>
+        <table class="values"><thead><tr><th>{common.key}</th><th>{common.value}</th><th>{keys && keys.length > 1 && mayRead !== false ? <Button kind="ghost" size="sm" icon={revealed.shown.size > 0 ? 'eyeoff' : 'eye'} busy={revealed.isBusy(ALL)} onClick={() => (revealed.shown.size > 0 ? revealed.hide() : void revealed.reveal('all'))}>{revealed.shown.size > 0 ? en.hideAll : en.revealAll}</Button> : <span class="sr">{common.actions}</span>}</th></tr></thead>
           <tbody>{(keys ?? []).map((key) => {
             const value = revealed.shown.get(key);
             const isShown = revealed.shown.has(key);
             return (
-              <tr key={key} data-key={key}><td class="mono">{named(key)}</td><td>{isShown ? <Value value={value ?? null} /> : <><Mask />{inside(subkeys?.[key]) && <> <Tag>{inside(subkeys?.[key])}</Tag></>}</>}</td>
-                <td><span class="cell-acts">{isShown && <span class="ring"><Icon name="clock" /><span>{en.hidesInS(seconds)}</span></span>}<Button kind="ghost" size="sm" icon={isShown ? 'eyeoff' : 'eye'} label={isShown ? en.hide(key) : en.reveal(key)} need={need} busy={revealed.busy === key} onClick={() => (isShown ? revealed.hide(key) : void revealed.reveal([key]))} /><Button kind="ghost" size="sm" icon="copy" label={en.copyWithoutShowingIt(key)} need={need} onClick={() => copyKey(key)} /></span></td></tr>
+              <tr key={key} data-key={key}><td class="mono">{named(key) || <i>{en.empty}</i>}</td><td>{isShown ? <Value value={value ?? null} /> : <><Mask />{inside(subkeys?.[key]) && <> <Tag>{inside(subkeys?.[key])}</Tag></>}</>}</td>
+                <td><span class="cell-acts">{isShown && <span class="ring"><Icon name="clock" /><span>{en.hidesInS(seconds)}</span></span>}<Button kind="ghost" size="sm" icon={isShown ? 'eyeoff' : 'eye'} label={isShown ? en.hide(key) : en.reveal(key)} need={need} busy={revealed.isBusy(key)} onClick={() => (isShown ? revealed.hide(key) : void revealed.reveal([key]))} /><Button kind="ghost" size="sm" icon="copy" label={en.copyWithoutShowingIt(key)} need={need} onClick={() => copyKey(key)} /></span></td></tr>
             );
           })}</tbody></table>
-        {keys === undefined && <div class="pad stack"><p class="soft">{place.mount.version === 1 ? en.thisMountIsOfVersion1 : en.keysAreShownWithTheValues}</p><div><Button icon="eye" kind="primary" need={need} busy={revealed.busy === '*'} onClick={() => void revealed.reveal('all')}>{en.revealAll}</Button></div></div>}
+        {keys === undefined && <div class="pad stack"><p class="soft">{place.mount.version === 1 ? en.thisMountIsOfVersion1 : en.keysAreShownWithTheValues}</p><div><Button icon="eye" kind="primary" need={need} busy={revealed.isBusy(ALL)} onClick={() => void revealed.reveal('all')}>{en.revealAll}</Button></div></div>}
         {keys?.length === 0 && <p class="pad soft">{en.thisVersionHasNoKeys}</p>}
       </Card>
       <FormError error={revealed.error} />

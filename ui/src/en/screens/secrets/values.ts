@@ -3,7 +3,7 @@ export const hidden = 'hidden';
 export const empty = 'empty';
 export const fold = 'Fold';
 export const showAllCharacters = (length: string): string => `Show all ${length} characters`;
-export const keysInside = (length: number): string => `${length} keys inside`;
+export const keysInside = (length: number): string => `${length} ${length === 1 ? 'key' : 'keys'} inside`;
 export const hideAll = 'Hide all';
 export const revealAll = 'Reveal all';
 export const hidesInS = (seconds: number): string => `hides in ${seconds} s`;
