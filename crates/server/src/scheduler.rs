@@ -81,7 +81,9 @@ struct ToldFailure {
 impl ToldFailures {
     /// How often `job` failed of this since that was logged, if it is time to log it.
     fn pass(&mut self, job: &str, why: &str, pass: u64) -> Option<u64> {
-        let known = self.0.get_mut(job).filter(|told| told.why == why);
+        // Each internal error has an id of its own.
+        let reason = |why: &str| why.split(" (id ").next().map(str::to_owned);
+        let known = self.0.get_mut(job).filter(|told| reason(&told.why) == reason(why));
         let mut times = 1;
         if let Some(told) = known {
             if pass < told.pass + TELL_PASSES {
@@ -178,6 +180,8 @@ mod tests {
         assert_eq!(told.pass("b", "no space", 9), Some(1), "each job for itself");
         assert_eq!(told.pass("a", "no space", 7 + TELL_PASSES), Some(TELL_PASSES));
         assert_eq!(told.pass("a", "damaged", 8 + TELL_PASSES), Some(1));
+        assert_eq!(told.pass("c", "internal error (id 01)", 1), Some(1));
+        assert_eq!(told.pass("c", "internal error (id 02)", 2), None, "an id is no reason");
         assert_eq!(told.pass("a", "no space", 9 + TELL_PASSES), Some(1));
     }
 }
