@@ -267,7 +267,7 @@ pub(crate) async fn ensure_identity(core: &Core, context: &NamespaceContext) -> 
         let authority = authority.certificate.clone();
         port.install(&Membership { node_id, store_id, certificate, authority })
     };
-    make().map_err(|why| Error::internal(&why))
+    make().map_err(Error::Unavailable)
 }
 
 /// Gives this server, which may follow, a new key and a certificate for it. Connections that are open stay.
@@ -294,7 +294,7 @@ fn renew(core: &Core, port: &dyn ClusterPort, authority: &AuthorityKeys) -> Resu
         let authority = authority.certificate.clone();
         Ok(Membership { node_id, store_id, certificate, authority })
     };
-    port.renew(&issue).map_err(|why| Error::internal(&why))
+    port.renew(&issue).map_err(Error::Unavailable)
 }
 
 /// The cluster's authority, if one was made.

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Directory, Reply, Server};
+use crate::support::{Directory, Reply, Server, until};
 
 /// What the caller must not learn.
 const BODY: &str = "word-of-an-inner-service";
@@ -74,5 +74,31 @@ fn what_was_found_is_for_the_log_alone() {
         assert!(!refused.body.contains(told), "{told}: {}", refused.body);
     }
     assert!(server.log().contains(&port), "{}", server.log());
+    server.stop();
+}
+
+/// A log may be on the disk that is full.
+#[test]
+fn a_certificate_that_cannot_be_stored_is_told_once_and_with_the_reason() {
+    let directory = Directory::new("no-identity");
+    let server = Server::start(&directory, &directory.config(""));
+    // No file can take the place of a folder.
+    std::fs::create_dir_all(directory.join("data/peers/node.key")).unwrap();
+    let keys = server.initialize(1, 1);
+    server.unseal(&keys);
+    let failures = || {
+        let reply = server.client(&keys.root).get("sys/internal/jobs").good();
+        let document = kallisto_core::json::parse_object(reply.body.as_bytes()).unwrap();
+        let jobs = document["data"].as_object().unwrap()["key_info"].as_object().unwrap();
+        // It is there once the job has run.
+        let job = jobs.get("cluster_certificate").and_then(|job| job.as_object());
+        let failures = job.map_or_else(|| b"0".to_vec(), |job| job["failures"].to_text());
+        String::from_utf8(failures).unwrap().parse::<u64>().unwrap()
+    };
+    until("some failures", || failures() >= 3);
+    let log = server.log();
+    assert_eq!(log.matches("a job failed").count(), 1, "{log}");
+    assert!(log.contains("node.key: Is a directory"), "{log}");
+    assert!(!log.contains("internal error"), "{log}");
     server.stop();
 }
