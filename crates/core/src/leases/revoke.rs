@@ -108,7 +108,7 @@ async fn give_back(
     }
 }
 
-/// Marks leases to be taken back, a bounded batch at a time. Those that are being made, or marked already, are passed by.
+/// Marks leases to be taken back, a bounded batch at a time; how many. Those that are being made, or marked already, are passed by.
 ///
 /// # Errors
 /// When a record cannot be read, or the store refuses.
@@ -116,7 +116,8 @@ pub(super) async fn mark(
     site: &NamespaceContext,
     leases: &[Located],
     now_ns: i64,
-) -> Result<(), Error> {
+) -> Result<usize, Error> {
+    let mut count = 0;
     for leases in leases.chunks(STEP) {
         let mut batch = Batch::new();
         batch.set_essential();
@@ -130,6 +131,7 @@ pub(super) async fn mark(
         if marked.is_empty() {
             continue;
         }
+        count += marked.len();
         match site.store.commit(batch).await {
             Ok(_) => {}
             Err(StoreError::Conflict) => {
@@ -142,7 +144,7 @@ pub(super) async fn mark(
         }
         cooperative_yield().await;
     }
-    Ok(())
+    Ok(count)
 }
 
 fn to_mark(
@@ -252,7 +254,9 @@ async fn walk(
         let (found, next) =
             site.view.leases.table().below(number_of(site), prefix, cursor.as_ref(), STEP);
         match way {
-            RevokeWay::Mark => mark(site, &found, nanos(now)).await?,
+            RevokeWay::Mark => {
+                mark(site, &found, nanos(now)).await?;
+            }
             RevokeWay::Wait | RevokeWay::Forget => {
                 // One that is being made is ended by who makes it, or by the queue: an operator who forces does not wait for either.
                 let is_meant = |lease: &&Located| {
@@ -315,7 +319,7 @@ pub(crate) enum Unmount {
 ///
 /// # Errors
 /// [`Error::Invalid`] for the first that cannot be taken back, unless it is forced; [`Error::Unavailable`] while some are
-/// being made.
+/// being made, and where the view shows nothing new.
 pub(crate) async fn revoke_mount(
     site: &NamespaceContext,
     mount: u32,
@@ -323,6 +327,7 @@ pub(crate) async fn revoke_mount(
     now: Timestamp,
 ) -> Result<(), Error> {
     loop {
+        site.check_follows()?;
         let leases = {
             let table = site.view.leases.table();
             let mut leases = table.of_mount(mount, STEP);

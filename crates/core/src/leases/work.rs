@@ -126,7 +126,9 @@ async fn end_leases_of_gone(root: &NamespaceContext, now_ns: i64) -> Result<(), 
 }
 
 async fn end_leases_of(root: &NamespaceContext, hash: &[u8; 32], now_ns: i64) -> Result<(), Error> {
-    loop {
+    let mut is_progress = true;
+    while is_progress {
+        is_progress = false;
         let leases = &root.view.leases;
         // Those that are being made end by themselves: their owner is gone.
         let mut ending = leases.table().owned_by(hash, &[LeasePhase::Live], STEP);
@@ -137,9 +139,11 @@ async fn end_leases_of(root: &NamespaceContext, hash: &[u8; 32], now_ns: i64) ->
         for of_one in ending.chunk_by(|a, b| a.namespace == b.namespace) {
             let site = of_one.first().and_then(|lease| namespace_context(root, lease));
             let Some(site) = site else { return Ok(()) };
-            mark(&site, of_one, now_ns).await?;
+            is_progress |= mark(&site, of_one, now_ns).await? > 0;
         }
     }
+    // Those that are left are being made, or the store knows better than a view that something took the place of: the next run looks again.
+    Ok(())
 }
 
 /// The namespace of a lease; `None` when it is deleted.

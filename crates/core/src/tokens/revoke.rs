@@ -196,6 +196,7 @@ pub(super) async fn revoke(
 /// Takes the parent off the tokens of a namespace that hang on it.
 async fn orphan_children(context: &NamespaceContext, parent: &TokenHash) -> Result<(), Error> {
     loop {
+        context.check_follows()?;
         let children = context.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
         if children.is_empty() {
             return Ok(());

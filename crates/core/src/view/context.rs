@@ -47,6 +47,19 @@ pub(crate) struct NamespaceContext {
 }
 
 impl NamespaceContext {
+    /// Refuses to go on where the view shows nothing new any more: whoever asks it again and again what is left would do so for ever.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub(crate) fn check_follows(&self) -> Result<(), Error> {
+        match self.outdated.is_set() {
+            true => Err(Error::Unavailable(
+                "this server is taking over another state: ask again".into(),
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// What handlers of a namespace run with, asked of the root namespace.
     pub(super) fn inside(&self, view: Arc<View>, life: NamespaceLife) -> Arc<Self> {
         Arc::new(Self {

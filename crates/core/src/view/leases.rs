@@ -88,7 +88,7 @@ impl LeaseView {
     }
 
     /// Takes a record in; false when it is damaged or there is no room.
-    pub(super) fn put(&self, namespace: u32, id: &str, value: &[u8]) -> bool {
+    pub(crate) fn put(&self, namespace: u32, id: &str, value: &[u8]) -> bool {
         let record = LeaseRecord::decode(value);
         record.is_ok_and(|record| record.id.as_str() == id && self.table().put(namespace, &record))
     }
