@@ -307,3 +307,17 @@ impl fmt::Debug for dyn Transport {
         f.write_str("Transport")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_is_the_same_as_never_or_as_always() {
+        for time in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
+            let as_of = AsOf::at(time);
+            assert!(AsOf::NEVER < as_of && as_of < AsOf::ALWAYS, "{time:?}");
+        }
+        assert!(AsOf::at(Duration::from_nanos(1)) < AsOf::at(Duration::from_nanos(2)));
+    }
+}

@@ -202,6 +202,21 @@ mod tests {
     }
 
     #[test]
+    fn a_count_is_what_the_bytes_behind_it_can_hold_and_the_limit_lets_it() {
+        let read = |count: usize, bytes: usize| {
+            let mut encoded = Vec::new();
+            put_varint(&mut encoded, count as u64);
+            encoded.resize(encoded.len() + bytes, 0);
+            read_count(&mut ByteReader::new(&encoded), OPERATION_BYTES_MIN)
+        };
+        assert_eq!(read(2, 2 * OPERATION_BYTES_MIN), Some(2));
+        assert_eq!(read(2, 2 * OPERATION_BYTES_MIN - 1), None);
+        let enough = (BATCH_OPS_MAX + 1) * OPERATION_BYTES_MIN;
+        assert_eq!(read(BATCH_OPS_MAX, enough), Some(BATCH_OPS_MAX));
+        assert_eq!(read(BATCH_OPS_MAX + 1, enough), None);
+    }
+
+    #[test]
     fn a_count_without_bytes_behind_it_allocates_nothing() {
         let mut bytes = vec![BATCH_FORMAT];
         put_varint(&mut bytes, 0);

@@ -123,7 +123,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::{MemoryStore, Replaced};
+    use crate::{Invitation, MemoryStore, RaftOptions, RaftStore, Replaced};
 
     /// A layer that changes nothing.
     struct Plain(MemoryStore);
@@ -132,6 +132,40 @@ mod tests {
         fn inner(&self) -> &dyn Store {
             &self.0
         }
+    }
+
+    /// A layer over a server of a cluster that changes nothing.
+    struct OverServer(Arc<RaftStore>);
+
+    impl StoreLayer for OverServer {
+        fn inner(&self) -> &dyn Store {
+            &*self.0
+        }
+    }
+
+    fn server() -> OverServer {
+        let engine = kallisto_lsm::Options {
+            background: kallisto_lsm::Background::Inline,
+            ..RaftOptions::default().engine
+        };
+        let options = RaftOptions { engine, has_threads: false, ..RaftOptions::default() };
+        OverServer(RaftStore::open(kallisto_lsm::disk::MemDisk::shared(), "s", options).unwrap())
+    }
+
+    #[test]
+    fn a_layer_over_a_server_knows_what_is_restored_and_who_leads() {
+        let store = server();
+        let cluster = Store::replicated(&store).unwrap();
+        assert_eq!(cluster.store_id(), store.0.store_id());
+        assert!(!cluster.shares_records(), "each server has its own");
+        assert!(Store::leads(&store));
+        let generation = cluster.begin_restore().wait().unwrap();
+        cluster.finish_restore(generation, 0).wait().unwrap();
+        assert_eq!(Store::generation(&store), Seqno(generation.0));
+        let store = server();
+        let invitation = Invitation { store_id: [7; 16], node_id: 2, peers: Vec::new() };
+        Store::replicated(&store).unwrap().join(invitation).wait().unwrap();
+        assert!(!Store::leads(&store) && !Store::leads(&*store.0), "another is to lead");
     }
 
     /// Counts what it hears of.

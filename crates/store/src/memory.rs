@@ -345,6 +345,21 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_compared_alike_by_every_operator() {
+        let lengths = [0, 1, SHORT_KEY_BYTES, SHORT_KEY_BYTES + 1];
+        let keys: Vec<Vec<u8>> = lengths.iter().flat_map(|&n| [vec![0; n], vec![7; n]]).collect();
+        for ours in &keys {
+            for theirs in &keys {
+                let (left, right) = (MapKey::new(ours), MapKey::new(theirs));
+                assert_eq!(left.cmp(&right), ours.cmp(theirs));
+                assert_eq!(left.partial_cmp(&right), Some(ours.cmp(theirs)));
+                assert_eq!(left == right, ours == theirs);
+            }
+        }
+        assert_eq!(MemoryStore::default().position(), Position(0));
+    }
+
+    #[test]
     fn a_fold_is_loaded_once_and_left_alone_after_it_is_detached() {
         let (first, second) = (Arc::new(Journal::default()), Arc::new(Journal::default()));
         let store = MemoryStore::new();

@@ -114,3 +114,53 @@ pub struct RaftStats {
 }
 
 pub use kallisto_lsm::{LevelStats as EngineLevelStats, Stats as EngineStats};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_counted_in_the_first_bucket_that_it_does_not_exceed() {
+        let mut stats = CommitStats::default();
+        for (took, bucket) in [
+            (Duration::ZERO, 0),
+            (Duration::from_micros(10), 0),
+            (Duration::from_nanos(10_001), 1),
+            (Duration::from_secs(10), COMMIT_BUCKET_ENDS_US.len() - 1),
+            (Duration::from_secs(11), COMMIT_BUCKET_ENDS_US.len()),
+        ] {
+            let before = stats;
+            stats.record(took);
+            assert_eq!(stats.buckets[bucket], before.buckets[bucket] + 1, "{took:?}");
+            assert_eq!(stats.buckets.iter().sum::<u64>(), before.buckets.iter().sum::<u64>() + 1);
+            assert_eq!(stats.sum, before.sum + took);
+        }
+        stats.record(Duration::MAX);
+        assert_eq!(stats.sum, Duration::MAX, "it goes no further");
+    }
+
+    #[test]
+    fn commits_are_those_of_the_log_or_else_of_the_database() {
+        let mut stats = StoreStats {
+            position: Position(1),
+            durability: Durability::Strict,
+            records: 0,
+            raft: None,
+            database: None,
+        };
+        assert_eq!(stats.commits(), None);
+        let commits = CommitStats { batches: 3, ..CommitStats::default() };
+        stats.database = Some(DatabaseStats {
+            epoch: 1,
+            leads: true,
+            is_connected: true,
+            waiting: 0,
+            behind: 0,
+            connections_lost: 0,
+            loads: 1,
+            refused: 0,
+            commits,
+        });
+        assert_eq!(stats.commits(), Some(&commits));
+    }
+}

@@ -149,3 +149,162 @@ impl Applier {
         self.shared.tasks.abandon();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use kallisto_lsm::Background;
+    use kallisto_lsm::disk::MemDisk;
+
+    use super::*;
+    use crate::raft::limits::{APPLY_WAITING_BYTES_MAX, APPLY_WAITING_MAX};
+    use crate::raft::node::Committed;
+    use crate::raft::requests::Backpressure;
+    use crate::{
+        Batch, ChunkSink, Commit, MemberChange, MemberRole, Peer, RaftOptions, RaftStore,
+        Replicated, Store, Transport,
+    };
+
+    /// Counts how often it is told who the peers are.
+    #[derive(Default)]
+    struct CountedNews(AtomicUsize);
+
+    impl Transport for CountedNews {
+        fn know(&self, _: &[Peer]) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn send(&self, _: u64, _: Vec<u8>) {}
+
+        fn fetch_snapshot(&self, _: u64, _: Box<dyn ChunkSink>) {}
+    }
+
+    /// A store without threads whose driver has nothing to do.
+    struct Bench {
+        store: Arc<RaftStore>,
+        news: Arc<CountedNews>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let news = Arc::<CountedNews>::default();
+            let engine = kallisto_lsm::Options {
+                background: Background::Inline,
+                ..RaftOptions::default().engine
+            };
+            let options = RaftOptions {
+                engine,
+                has_threads: false,
+                transport: Arc::clone(&news) as Arc<dyn Transport>,
+                ..RaftOptions::default()
+            };
+            let store = RaftStore::open(MemDisk::shared(), "s", options).unwrap();
+            Self { store, news }
+        }
+
+        /// Hands tasks over as the driver does, and works them off.
+        fn turn(&self, tasks: Vec<ApplierTask>) -> Result<ApplierTurn, Error> {
+            self.hand_over(tasks);
+            lock(self.store.inline.as_ref().unwrap()).1.turn()
+        }
+
+        fn hand_over(&self, tasks: Vec<ApplierTask>) {
+            let queue = &self.store.shared.tasks;
+            queue.push(tasks);
+            let mut inline = lock(self.store.inline.as_ref().unwrap());
+            queue.take(inline.1.backlog(), Some(Duration::ZERO));
+        }
+
+        fn backpressure(&self) -> Backpressure {
+            self.store.shared.tasks.backpressure()
+        }
+
+        /// An entry that is applied already.
+        fn past(&self, bytes: usize) -> ApplierTask {
+            let (index, data) = (self.store.position().0, Bytes::from(vec![0; bytes]));
+            ApplierTask::Apply(Committed { index, term: 1, data, members: None }, None)
+        }
+    }
+
+    fn outcome(commit: &mut Commit) -> Option<CommitOutcome> {
+        match Pin::new(commit).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Some(outcome),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn what_is_done_waits_no_more() {
+        let bench = Bench::new();
+        let many = || (0..APPLY_WAITING_MAX).map(|_| bench.past(0)).collect::<Vec<_>>();
+        bench.hand_over(many());
+        assert_eq!(bench.backpressure(), Backpressure::On);
+        assert_eq!(bench.turn(Vec::new()), Ok(ApplierTurn::Done));
+        assert_eq!(bench.backpressure(), Backpressure::Off);
+        bench.hand_over(vec![bench.past(APPLY_WAITING_BYTES_MAX)]);
+        assert_eq!(bench.backpressure(), Backpressure::On);
+        assert_eq!(bench.turn(Vec::new()), Ok(ApplierTurn::Done));
+        assert_eq!(bench.backpressure(), Backpressure::Off);
+        // Nothing of either is left over: one less than all there may be is not too much.
+        let mut tasks = many();
+        tasks.pop();
+        bench.hand_over(tasks);
+        assert_eq!(bench.backpressure(), Backpressure::Off);
+    }
+
+    #[test]
+    fn the_driver_looks_around_once_it_may_take_more() {
+        let bench = Bench::new();
+        let nudged = || {
+            let requests = &bench.store.shared.requests;
+            let came = requests.wait(Some(Duration::ZERO), Backpressure::Off);
+            requests.take(&mut Vec::new(), Backpressure::Off);
+            came == crate::raft::requests::WaitOutcome::Meanwhile
+        };
+        nudged();
+        bench.turn(vec![bench.past(0)]).unwrap();
+        assert!(!nudged(), "it could take more all the time");
+        let many = (0..APPLY_WAITING_MAX).map(|_| bench.past(0)).collect();
+        bench.turn(many).unwrap();
+        assert!(nudged());
+    }
+
+    #[test]
+    fn whoever_waits_behind_an_entry_that_makes_no_sense_hears_so() {
+        let bench = Bench::new();
+        let (promise, mut own) = Commit::promised();
+        let (settled, mut behind) = Commit::promised();
+        let nonsense = Committed {
+            index: bench.store.position().0 + 1,
+            term: 1,
+            data: Bytes::from_static(b"nonsense"),
+            members: None,
+        };
+        let tasks =
+            vec![ApplierTask::Apply(nonsense, Some(promise)), ApplierTask::Settled(settled)];
+        assert!(matches!(bench.turn(tasks), Err(Error::Damaged(_))));
+        assert!(matches!(outcome(&mut own), Some(Err(Error::Unknown(_)))));
+        assert!(matches!(outcome(&mut behind), Some(Err(Error::Unknown(_)))));
+    }
+
+    #[test]
+    fn peers_are_made_known_when_they_change_and_not_with_every_entry() {
+        let bench = Bench::new();
+        let told = || bench.news.0.load(Ordering::SeqCst);
+        let before = told();
+        let mut batch = Batch::new();
+        batch.put(b"a".to_vec(), vec![1]);
+        bench.store.commit(batch).wait().unwrap();
+        assert_eq!(told(), before);
+        let learner = Peer { id: 2, name: "two".into(), ..Peer::default() };
+        let change = vec![MemberChange::Put(learner, MemberRole::Learner)];
+        bench.store.change(change).wait().unwrap();
+        assert_eq!(told(), before + 1);
+    }
+}

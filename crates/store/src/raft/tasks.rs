@@ -130,3 +130,117 @@ impl ApplierTask {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Commit;
+
+    fn apply(bytes: usize) -> (ApplierTask, Commit) {
+        let (promise, commit) = Commit::promised();
+        let data = vec![0; bytes].into();
+        let entry = Committed { index: 1, term: 1, data, members: None };
+        (ApplierTask::Apply(entry, Some(promise)), commit)
+    }
+
+    fn confirmed(count: usize) -> impl Iterator<Item = ApplierTask> {
+        (0..count).map(|_| ApplierTask::Confirmed(Duration::ZERO))
+    }
+
+    #[test]
+    fn no_more_is_handed_over_than_may_wait_or_be_in_work() {
+        let tasks = Tasks::default();
+        tasks.push(confirmed(APPLY_WAITING_MAX - 1));
+        assert_eq!(tasks.backpressure(), Backpressure::Off);
+        assert!(!tasks.done(1, 0), "there was none");
+        tasks.push(confirmed(2));
+        assert_eq!(tasks.backpressure(), Backpressure::On);
+        assert!(tasks.take(&mut VecDeque::new(), None));
+        assert_eq!(tasks.backpressure(), Backpressure::On, "they are in work");
+        assert!(tasks.done(1, 0));
+        assert_eq!(tasks.backpressure(), Backpressure::Off);
+        assert!(!tasks.done(1, 0), "it had ended");
+        tasks.push(confirmed(3));
+        assert!(!tasks.done(1, 0), "it goes on");
+    }
+
+    #[test]
+    fn entries_wait_up_to_their_bytes() {
+        let tasks = Tasks::default();
+        let _waiting = [APPLY_WAITING_BYTES_MAX - 3, 2].map(|bytes| {
+            let (task, commit) = apply(bytes);
+            tasks.push([task]);
+            commit
+        });
+        assert_eq!(tasks.backpressure(), Backpressure::Off);
+        let (task, _commit) = apply(1);
+        tasks.push([task]);
+        assert_eq!(tasks.backpressure(), Backpressure::On);
+        assert!(tasks.done(1, 2));
+        assert_eq!(tasks.backpressure(), Backpressure::Off);
+    }
+
+    #[test]
+    fn tasks_come_in_order_and_the_last_before_the_end() {
+        let tasks = Tasks::default();
+        let mut backlog = VecDeque::new();
+        assert!(tasks.take(&mut backlog, Some(Duration::ZERO)), "more may come");
+        let (one, _one) = apply(1);
+        let (two, _two) = apply(2);
+        tasks.push([one, two]);
+        tasks.close();
+        let (late, refused) = apply(3);
+        tasks.push([late]);
+        assert!(matches!(refused.wait(), Err(Error::Unknown(_))));
+        assert!(tasks.take(&mut backlog, None));
+        assert_eq!(backlog.iter().map(ApplierTask::bytes).collect::<Vec<_>>(), [1, 2]);
+        assert!(!tasks.take(&mut backlog, None));
+        assert_eq!(backlog.len(), 2);
+    }
+
+    #[test]
+    fn an_applier_that_waits_is_woken_by_a_task_and_by_the_end() {
+        let tasks = Tasks::default();
+        std::thread::scope(|scope| {
+            let applier = scope.spawn(|| {
+                let mut backlog = VecDeque::new();
+                let mut came = 0;
+                while tasks.take(&mut backlog, None) {
+                    came += backlog.drain(..).count();
+                }
+                came
+            });
+            tasks.push(confirmed(2));
+            std::thread::sleep(Duration::from_millis(5));
+            tasks.close();
+            assert_eq!(applier.join().unwrap(), 2);
+        });
+    }
+
+    #[test]
+    fn whoever_waits_for_an_applier_that_is_gone_hears_so() {
+        let tasks = Tasks::default();
+        let (task, commit) = apply(APPLY_WAITING_BYTES_MAX);
+        let (promise, settled) = Commit::promised();
+        tasks.push([task, ApplierTask::Settled(promise)]);
+        tasks.abandon();
+        for waits in [commit, settled] {
+            assert!(matches!(waits.wait(), Err(Error::Unknown(_))));
+        }
+        assert_eq!(tasks.backpressure(), Backpressure::Off);
+        let (late, refused) = apply(1);
+        tasks.push([late]);
+        assert!(matches!(refused.wait(), Err(Error::Unknown(_))));
+        assert!(!tasks.take(&mut VecDeque::new(), None));
+    }
+
+    #[test]
+    fn a_task_that_is_refused_says_why() {
+        let (task, commit) = apply(1);
+        task.refuse(Error::Busy);
+        assert_eq!(commit.wait(), Err(Error::Busy));
+        let (promise, commit) = Commit::promised();
+        ApplierTask::Settled(promise).refuse(Error::Busy);
+        assert_eq!(commit.wait(), Err(Error::Busy));
+    }
+}

@@ -88,12 +88,21 @@ struct Cluster {
     committed: Vec<Vec<(u64, u64, Vec<u8>)>>,
     /// Ids of nodes that nobody hears and that hear nobody.
     cut: Vec<u64>,
+    /// The place of the state is said in vain.
+    loses_snapshots: bool,
+    snapshots: usize,
 }
 
 impl Cluster {
     fn new() -> Self {
         let node = |id| RaftNode::new(id, log_of(vec![1, 2, 3]), 1, id).unwrap();
-        Self { nodes: (1..=3).map(node).collect(), committed: vec![Vec::new(); 3], cut: vec![] }
+        Self {
+            nodes: (1..=3).map(node).collect(),
+            committed: vec![Vec::new(); 3],
+            cut: vec![],
+            loses_snapshots: false,
+            snapshots: 0,
+        }
     }
 
     /// Does all that all nodes want, until they want nothing.
@@ -115,6 +124,11 @@ impl Cluster {
                 }
             }
             wire.retain(|m| !self.cut.contains(&m.from) && !self.cut.contains(&m.to));
+            if self.loses_snapshots {
+                let before = wire.len();
+                wire.retain(|message| message.msg_type != MessageType::MsgSnapshot);
+                self.snapshots += before - wire.len();
+            }
             if wire.is_empty() {
                 return;
             }
@@ -196,4 +210,141 @@ fn whoever_somebody_learns_from_or_leaves_is_not_alone() {
     members.learners.clear();
     members.voters_outgoing.push(2);
     assert!(!is_alone(&members, 1));
+}
+
+/// How many ticks a voter that hears of nobody waits before it asks for votes.
+fn ticks_until_it_asks(seed: u64, short: bool) -> usize {
+    let mut node = RaftNode::new(1, log_of(vec![1, 2, 3]), 1, seed).unwrap();
+    node.set_short(short);
+    for ticks in 1..10 * ELECTION_TICKS {
+        node.tick(Candidacy::Willing);
+        if node.poll().unwrap().is_some() {
+            return ticks;
+        }
+    }
+    panic!("it never asks");
+}
+
+#[test]
+fn a_voter_waits_one_to_two_elections_and_one_without_room_two_more() {
+    let waits: Vec<_> = (0..40).map(|seed| ticks_until_it_asks(seed, false)).collect();
+    assert!(waits.iter().all(|ticks| (ELECTION_TICKS..2 * ELECTION_TICKS).contains(ticks)));
+    assert!(waits.iter().any(|ticks| *ticks > ELECTION_TICKS + ELECTION_TICKS / 2));
+    for (seed, ticks) in (0..).zip(waits) {
+        assert_eq!(ticks_until_it_asks(seed, true), ticks + 2 * ELECTION_TICKS);
+    }
+}
+
+#[test]
+fn who_is_reluctant_asks_for_no_votes_unless_it_is_alone() {
+    let mut node = RaftNode::new(1, log_of(vec![1, 2, 3]), 1, 7).unwrap();
+    for _ in 0..20 * ELECTION_TICKS {
+        node.tick(Candidacy::Reluctant);
+        assert!(node.poll().unwrap().is_none());
+    }
+    let mut node = RaftNode::new(1, alone(), 1, 7).unwrap();
+    for _ in 0..2 * ELECTION_TICKS {
+        node.tick(Candidacy::Reluctant);
+        settle(&mut node);
+    }
+    assert!(node.leads());
+}
+
+/// Hears that node 2 leads.
+fn hear_a_leader(node: &mut RaftNode) {
+    node.step(Message {
+        msg_type: MessageType::MsgHeartbeat,
+        from: 2,
+        to: 1,
+        term: 5,
+        ..Message::default()
+    });
+}
+
+#[test]
+fn a_snapshot_is_taken_from_a_leader_and_an_older_one_is_not() {
+    let membership = ConfState { voters: vec![1, 2, 3], ..ConfState::default() };
+    let restart = |index| Restart { index, term: 4, membership: membership.clone() };
+    let mut node = RaftNode::new(1, log_of(vec![1, 2, 3]), 1, 7).unwrap();
+    assert_eq!(node.restore(&restart(10)), SnapshotRestored::NobodyLeads);
+    hear_a_leader(&mut node);
+    let first = Restart { term: 1, ..restart(1) };
+    assert_eq!(node.restore(&first), SnapshotRestored::Past);
+    assert_eq!(node.restore(&restart(10)), SnapshotRestored::Taken);
+    assert_eq!(node.restore(&restart(9)), SnapshotRestored::Past, "the other one is taken");
+    let output = node.poll().unwrap().unwrap();
+    assert_eq!(output.restart, Some(restart(10)));
+    let mut node = RaftNode::new(1, alone(), 1, 7).unwrap();
+    node.lead_alone().unwrap();
+    settle(&mut node);
+    assert_eq!(node.restore(&restart(10)), SnapshotRestored::NobodyLeads, "it leads itself");
+}
+
+#[test]
+fn one_change_of_the_members_at_a_time_and_only_where_it_leads() {
+    let change = || super::super::members::propose(&[crate::MemberChange::Remove(3)]);
+    let mut node = RaftNode::new(1, log_of(vec![1, 2, 3]), 1, 7).unwrap();
+    hear_a_leader(&mut node);
+    settle(&mut node);
+    assert_eq!(node.propose_change(change()), None, "another leads");
+    assert!(!node.has_messages(), "and is not asked for it");
+    let mut cluster = Cluster::new();
+    cluster.tick_until(|cluster| cluster.leaders().len() == 1);
+    let leader = cluster.leaders()[0];
+    let node = &mut cluster.nodes[leader];
+    node.applied(node.handed_out());
+    assert!(node.propose_change(change()).is_some());
+    assert!(node.has_messages());
+    assert_eq!(node.propose_change(change()), None, "another is under way");
+}
+
+#[test]
+fn who_is_about_to_leave_counts_among_the_members() {
+    let membership = ConfState {
+        voters: vec![1, 2],
+        learners: vec![4],
+        voters_outgoing: vec![1, 3],
+        ..ConfState::default()
+    };
+    let hard_state = HardState { term: 1, commit: 1, ..HardState::default() };
+    let log = LogIndex::new((1, 1), hard_state, membership);
+    assert_eq!(RaftNode::new(1, log, 1, 7).unwrap().members_count(), 5);
+    assert_eq!(RaftNode::new(1, log_of(vec![1, 2, 3]), 1, 7).unwrap().members_count(), 3);
+}
+
+#[test]
+fn entries_that_are_applied_are_forgotten_and_no_others() {
+    let mut node = RaftNode::new(1, alone(), 1, 7).unwrap();
+    node.lead_alone().unwrap();
+    settle(&mut node);
+    (0..3).for_each(|_| _ = node.propose(vec![b"batch".to_vec()]).unwrap());
+    settle(&mut node);
+    node.applied(4);
+    node.compact(3);
+    assert_eq!(node.raw.store().floor(), (3, 2));
+    node.compact(5);
+    assert_eq!(node.raw.store().floor(), (4, 2), "the last is not applied");
+}
+
+#[test]
+fn who_is_behind_the_log_is_told_again_until_it_fetches_the_state() {
+    let mut cluster = Cluster::new();
+    cluster.tick_until(|cluster| cluster.leaders().len() == 1);
+    let leader = cluster.leaders()[0];
+    let behind = (leader as u64 + 1) % 3 + 1;
+    cluster.cut.push(behind);
+    let node = &mut cluster.nodes[leader];
+    node.propose(vec![b"one".to_vec(), b"two".to_vec()]).unwrap();
+    cluster.settle();
+    let node = &mut cluster.nodes[leader];
+    node.applied(node.handed_out());
+    node.compact(node.handed_out());
+    cluster.cut.clear();
+    cluster.loses_snapshots = true;
+    for _ in 0..10 * HEARTBEAT_TICKS {
+        cluster.nodes.iter_mut().for_each(|node| node.tick(Candidacy::Willing));
+        cluster.settle();
+    }
+    assert!(cluster.nodes[leader].leads());
+    assert!(cluster.snapshots > 3, "{} of 10 heartbeats", cluster.snapshots);
 }
