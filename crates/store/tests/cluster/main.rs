@@ -6,6 +6,7 @@
 mod common;
 mod harness;
 mod lease;
+mod members;
 mod removed;
 mod snapshots;
 

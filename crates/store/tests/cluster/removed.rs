@@ -1,5 +1,7 @@
 //! A server that the cluster has let go learns it, and does not forget it.
 
+use std::time::Duration;
+
 use kallisto_store::{MemberChange, Replicated};
 
 use crate::harness::Cluster;
@@ -16,6 +18,36 @@ fn a_member_is_not_talked_out_of_its_cluster() {
     let alone = Cluster::new(1);
     alone.store(1).told_removed();
     assert!(!alone.store(1).is_removed(), "there is nobody who could say so");
+}
+
+#[test]
+fn a_member_that_starts_anew_is_one_still() {
+    let mut cluster = Cluster::of_three();
+    for id in 1..=3 {
+        cluster.stop(id);
+        cluster.start(id);
+        assert!(!cluster.store(id).is_removed(), "server {id}");
+    }
+}
+
+#[test]
+fn a_member_believes_that_it_is_none_once_it_heard_nothing_for_two_questions() {
+    let mut cluster = Cluster::of_three();
+    let of_three = |cluster: &Cluster| {
+        let store = cluster.store(3);
+        store.as_of().age(store.now()).unwrap_or_default()
+    };
+    cluster.until("it is up to date", |cluster| of_three(cluster) == Duration::ZERO);
+    cluster.cut.push(3);
+    let silence = 2 * Duration::from_secs(1);
+    while of_three(&cluster) < silence {
+        cluster.store(3).told_removed();
+        assert!(!cluster.store(3).is_removed(), "after {:?}", of_three(&cluster));
+        cluster.tick();
+    }
+    assert_eq!(of_three(&cluster), silence);
+    cluster.store(3).told_removed();
+    assert!(cluster.store(3).is_removed());
 }
 
 #[test]

@@ -202,3 +202,50 @@ fn the_rest_of_a_snapshot_is_asked_of_its_sender_alone() {
     cluster.bring_back();
     assert_eq!(cluster.rests.get(), 0);
 }
+
+#[test]
+fn a_snapshot_of_a_follower_that_starts_anew_says_the_same_term() {
+    let mut cluster = Cluster::of_three();
+    cluster.write("key");
+    cluster.assert_replicas_are_equal();
+    let head = |cluster: &Cluster| cluster.store(3).snapshot().unwrap().next_chunk().unwrap();
+    let before = head(&cluster);
+    cluster.stop(3);
+    cluster.start(3);
+    assert_eq!(head(&cluster), before);
+}
+
+/// The directories of engines in which a server has files.
+fn engines(cluster: &Cluster, id: u64) -> std::collections::BTreeSet<std::path::PathBuf> {
+    let files = cluster.disk(id).files();
+    let is_data = |path: &&std::path::PathBuf| path.extension().is_some_and(|end| end == "sst");
+    let dirs = files.keys().filter(is_data).filter_map(|path| path.parent());
+    dirs.map(Into::into).collect()
+}
+
+#[test]
+fn an_engine_that_was_replaced_is_removed_once_nobody_reads_it() {
+    let mut cluster = Cluster::with_one_left_behind(&large_values());
+    cluster.cut.clear();
+    // Whoever reads still goes on reading the state of then.
+    let mut reader = cluster.store(3).snapshot().unwrap();
+    cluster.until("it caught up", |cluster| cluster.caught_up(3));
+    let value = "x".repeat(30_000);
+    let flush = |cluster: &Cluster| {
+        for _ in 0..10 {
+            let leader = cluster.leader().unwrap();
+            cluster.decide(cluster.store(leader).commit(put("more", &value))).unwrap();
+        }
+        cluster.until("it caught up", |cluster| cluster.caught_up(3));
+    };
+    flush(&cluster);
+    while reader.next_chunk().unwrap().is_some() {}
+    drop(reader);
+    // It is held for a while, for a member that wants the rest of it.
+    cluster.clock.advance(Duration::from_secs(100));
+    drop(cluster.store(3).snapshot_behind(b"no place"));
+    drop(cluster.store(3).snapshot().unwrap());
+    cluster.until("somebody leads", |cluster| cluster.leader().is_some());
+    flush(&cluster);
+    assert_eq!(engines(&cluster, 3).len(), 1, "{:?}", engines(&cluster, 3));
+}

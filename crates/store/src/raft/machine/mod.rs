@@ -499,3 +499,6 @@ fn decode(entry: &Committed) -> Result<EntryEffect, Error> {
     }
     decode_batch(&entry.data).map(EntryEffect::Batch).ok_or_else(damaged)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! A machine in a store without threads: what a restore leaves, whose engine it is, and what it says of its records.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kallisto_lsm::disk::MemDisk;
+use kallisto_lsm::{Background, EntryBatch};
+
+use super::*;
+use crate::{RaftOptions, RaftStore, Replicated, Store};
+
+fn options(seed: u64) -> RaftOptions {
+    let engine =
+        kallisto_lsm::Options { background: Background::Inline, ..RaftOptions::default().engine };
+    RaftOptions { engine, seed, has_threads: false, ..RaftOptions::default() }
+}
+
+fn open(disk: &Arc<MemDisk>, seed: u64) -> Result<Arc<RaftStore>, Error> {
+    RaftStore::open(Arc::clone(disk) as Arc<dyn kallisto_lsm::disk::Disk>, "s", options(seed))
+}
+
+fn store() -> Arc<RaftStore> {
+    open(&MemDisk::shared(), 1).unwrap()
+}
+
+fn put(store: &RaftStore, key: &[u8], bytes: usize) {
+    let mut batch = Batch::new();
+    batch.put(key.to_vec(), vec![1; bytes]);
+    store.commit(batch).wait().unwrap();
+}
+
+/// Begins a restore and stages so many records.
+fn stage(store: &RaftStore, count: u16) -> Position {
+    let generation = store.begin_restore().wait().unwrap();
+    let record = |n: u16| (Bytes::copy_from_slice(&n.to_be_bytes()), Bytes::from_static(b"v"));
+    store.stage(generation, (0..count).map(record).collect()).wait().unwrap();
+    generation
+}
+
+/// How many records of each generation there are in the engine.
+fn counted(store: &RaftStore) -> Vec<(u64, usize)> {
+    let records = store.shared.machine.records();
+    let mut scan = records.raw_scan(&records.0.read_point()).unwrap();
+    let mut counts: Vec<(u64, usize)> = Vec::new();
+    while let Some((key, _)) = scan.next_entry().unwrap() {
+        if key == GENERATIONS_KEY {
+            continue;
+        }
+        let generation = generation_of(key);
+        match counts.last_mut() {
+            Some((known, count)) if *known == generation => *count += 1,
+            _ => counts.push((generation, 1)),
+        }
+    }
+    counts
+}
+
+fn sweep_all(store: &RaftStore) {
+    while store.shared.machine.sweep().unwrap() {}
+}
+
+#[test]
+fn what_is_neither_in_use_nor_staged_is_swept_and_the_rest_stays() {
+    let store = store();
+    (1..4).for_each(|n| put(&store, &[n], 1));
+    let first = stage(&store, 5);
+    sweep_all(&store);
+    assert_eq!(counted(&store), [(0, 3), (first.0, 5)], "one in use, one staged");
+    store.finish_restore(first, 5).wait().unwrap();
+    let second = stage(&store, 4);
+    let third = stage(&store, 2);
+    assert_eq!(counted(&store), [(0, 3), (first.0, 5), (second.0, 4), (third.0, 2)]);
+    sweep_all(&store);
+    assert_eq!(counted(&store), [(first.0, 5), (third.0, 2)]);
+    store.abandon_restore(third).wait().unwrap();
+    sweep_all(&store);
+    assert_eq!(counted(&store), [(first.0, 5)]);
+    assert!(!store.shared.machine.sweep().unwrap(), "nothing is left to do");
+}
+
+#[test]
+fn a_sweep_removes_some_at_a_time_and_begins_again_after_a_start() {
+    let disk = MemDisk::shared();
+    let store = open(&disk, 1).unwrap();
+    let count = u16::try_from(SWEEP_MAX).unwrap() + 88;
+    let given_up = stage(&store, count);
+    store.abandon_restore(given_up).wait().unwrap();
+    assert!(store.shared.machine.sweep().unwrap());
+    assert_eq!(counted(&store), [(given_up.0, 88)]);
+    store.close().unwrap();
+    drop(store);
+    let store = open(&disk, 1).unwrap();
+    assert!(store.shared.machine.sweep().unwrap());
+    assert_eq!(counted(&store), []);
+    assert!(!store.shared.machine.sweep().unwrap());
+}
+
+#[test]
+fn a_restore_that_was_given_up_or_never_began_comes_to_nothing() {
+    let store = store();
+    put(&store, b"k", 1);
+    let generation = stage(&store, 3);
+    let other = Position(generation.0 + 1);
+    assert_eq!(store.abandon_restore(other).wait(), Err(Error::Conflict), "of another");
+    store.abandon_restore(generation).wait().unwrap();
+    assert_eq!(store.finish_restore(generation, 3).wait(), Err(Error::Conflict));
+    assert_eq!(store.abandon_restore(generation).wait(), Err(Error::Conflict), "once");
+    assert!(store.get(b"k").unwrap().is_some());
+}
+
+#[test]
+fn an_entry_that_is_applied_is_not_applied_again() {
+    let store = store();
+    put(&store, b"k", 1);
+    let machine = &store.shared.machine;
+    let index = machine.position().0;
+    for index in [index, index - 1] {
+        let entry = Committed { index, term: 1, data: Bytes::new(), members: None };
+        assert!(matches!(machine.apply(&entry), Err(Error::Unknown(_))));
+    }
+    assert_eq!(machine.position().0, index);
+}
+
+/// The files of one store with the engine of another.
+fn with_engine_of(log: &MemDisk, engine: &MemDisk) -> Arc<MemDisk> {
+    let of_engine = |path: &std::path::Path| path.starts_with("s/engine");
+    let theirs = engine.files().into_iter().filter(|(path, _)| of_engine(path));
+    let ours = log.files().into_iter().filter(|(path, _)| !of_engine(path));
+    Arc::new(MemDisk::from_files(ours.chain(theirs)))
+}
+
+#[test]
+fn an_engine_of_another_store_is_refused_and_so_is_one_that_does_not_say() {
+    let disks = [1, 2].map(|seed| {
+        let disk = MemDisk::shared();
+        let store = open(&disk, seed).unwrap();
+        put(&store, b"k", 1);
+        store.close().unwrap();
+        disk
+    });
+    let damaged = |disk: &Arc<MemDisk>| match open(disk, 1) {
+        Err(Error::Damaged(what)) => what,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was opened"),
+    };
+    assert!(open(&with_engine_of(&disks[0], &disks[0]), 1).is_ok());
+    let what = damaged(&with_engine_of(&disks[0], &disks[1]));
+    assert!(what.contains("two stores"), "{what}");
+    let nameless = MemDisk::shared();
+    let home = EngineHome {
+        disk: Arc::clone(&nameless) as Arc<dyn kallisto_lsm::disk::Disk>,
+        dir: "s".into(),
+        options: kallisto_lsm::Options {
+            durability: kallisto_lsm::LogKeeping::External,
+            ..options(1).engine
+        },
+    };
+    let engine = home.open_apart(0).unwrap();
+    let mut batch = EntryBatch::new();
+    batch.put(&engine_key(0, b"k"), &[0; 9]).unwrap();
+    batch.set_position(2);
+    engine.write(&batch, Sync::Mode).unwrap();
+    engine.flush_to(2).unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    let what = damaged(&with_engine_of(&disks[0], &nameless));
+    assert!(what.contains("whose it is"), "{what}");
+}
+
+#[test]
+fn what_a_crash_left_of_other_engines_is_gone_after_the_next_start() {
+    let disk = MemDisk::shared();
+    open(&disk, 1).unwrap().close().unwrap();
+    for engine in [1, REPLACED_AFTER] {
+        use kallisto_lsm::disk::Disk;
+        disk.create(format!("s/engine-{engine}/left").as_ref()).unwrap();
+    }
+    let store = open(&disk, 1).unwrap();
+    let left = disk.files().into_keys().filter(|path| path.ends_with("left")).count();
+    assert_eq!(left, 0);
+    drop(store);
+}
+
+/// As far from the engine in use as one that a crash left may be.
+const REPLACED_AFTER: u64 = crate::raft::REPLACED_MAX;
+
+#[test]
+fn the_rest_of_a_scan_is_what_lies_behind_its_key() {
+    let store = store();
+    for key in [&b""[..], b"a", b"b"] {
+        put(&store, key, 1);
+    }
+    let records = store.shared.machine.records();
+    let point = records.0.read_point();
+    let behind = |key: &[u8]| {
+        let mut scan = records.raw_scan_behind(&point, key).unwrap();
+        let mut keys = Vec::new();
+        while let Some((key, _)) = scan.next_entry().unwrap() {
+            keys.push(key.to_vec());
+        }
+        keys
+    };
+    let all = [&[1][..], b"\x01a", b"\x01b"];
+    assert_eq!(behind(b""), all, "nothing of what the engine says of itself");
+    assert_eq!(behind(&[1]), all[1..]);
+    assert_eq!(behind(b"\x01a"), all[2..]);
+    assert!(behind(b"\x01b").is_empty());
+}
+
+#[test]
+fn the_number_of_records_is_about_right() {
+    const BYTES: usize = 2000;
+    let store = store();
+    // What is in memory is guessed from the memory that it takes, a quarter of a mebibyte at a time.
+    let between = |least: u64, most: u64| {
+        let found = store.approximate_len();
+        assert!((least..=most).contains(&found), "{found} is not within {least} and {most}");
+    };
+    let flush = || store.shared.machine.records().0.flush().unwrap();
+    (0..100).for_each(|n| put(&store, &[n], BYTES));
+    flush();
+    between(100, 240);
+    (100..150).for_each(|n| put(&store, &[n], BYTES));
+    between(150, 420);
+    for n in 100..150 {
+        let mut batch = Batch::new();
+        batch.delete(vec![n]);
+        store.commit(batch).wait().unwrap();
+    }
+    flush();
+    // A delete takes a record and itself away.
+    between(100, 140);
+    let mut seen = 0;
+    store
+        .scan_borrowed(&[], &mut |_, _, value| {
+            assert_eq!(value.len(), BYTES);
+            seen += 1;
+            Visit::Continue
+        })
+        .unwrap();
+    assert_eq!(seen, 100);
+}
