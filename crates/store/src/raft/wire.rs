@@ -265,4 +265,117 @@ mod tests {
             assert_eq!(decode(&Bytes::from(encode(&bad).unwrap())), None);
         }
     }
+
+    /// The bytes of a message, one of them another.
+    fn with_byte(message: &Message, at: usize, byte: u8) -> Bytes {
+        let mut bytes = encode(message).unwrap();
+        bytes[at] = byte;
+        bytes.into()
+    }
+
+    /// Where the fields are that are changed below.
+    const FLAGS: usize = 2;
+    const FROM: usize = 11;
+    const SNAPSHOT_INDEX: usize = 83;
+    const SNAPSHOT_TERM: usize = 91;
+
+    fn without_entries(msg_type: MessageType) -> Message {
+        Message { msg_type, from: 1, to: 2, term: 4, ..Message::default() }
+    }
+
+    #[test]
+    fn what_is_no_message_of_a_peer_is_refused() {
+        let vote = without_entries(MessageType::MsgRequestVote);
+        assert!(decode(&with_byte(&vote, FLAGS, REJECT)).unwrap().reject);
+        let types = u8::try_from(TYPES.len()).unwrap();
+        let wrong =
+            [(0, 2), (1, types), (FLAGS, 2), (FROM, 0), (SNAPSHOT_INDEX, 1), (SNAPSHOT_TERM, 1)];
+        for (at, byte) in wrong {
+            assert_eq!(decode(&with_byte(&vote, at, byte)), None, "byte {at}");
+        }
+        let longer = [&encode(&vote).unwrap()[..], &[0]].concat();
+        assert_eq!(decode(&longer.into()), None);
+        let place = without_entries(MessageType::MsgSnapshot);
+        let place = decode(&with_byte(&place, SNAPSHOT_TERM, 7)).unwrap();
+        assert_eq!(place.get_snapshot().get_metadata().term, 7);
+    }
+
+    #[test]
+    fn a_context_is_as_long_as_its_limit_lets_it() {
+        let of = |bytes: usize| Message {
+            context: vec![1; bytes].into(),
+            ..without_entries(MessageType::MsgHeartbeat)
+        };
+        let longest = Bytes::from(encode(&of(CONTEXT_BYTES_MAX)).unwrap());
+        assert_eq!(decode(&longest), Some(of(CONTEXT_BYTES_MAX)));
+        assert_eq!(encode(&of(CONTEXT_BYTES_MAX + 1)), None);
+        let at = longest.len() - CONTEXT_BYTES_MAX - 5;
+        let mut longer = longest.to_vec();
+        longer[at] += 1;
+        longer.insert(at + 1, 1);
+        assert_eq!(decode(&longer.into()), None);
+    }
+
+    #[test]
+    fn a_read_has_one_number_and_all_of_it() {
+        let of = |lengths: &[usize]| {
+            let mut read = without_entries(MessageType::MsgReadIndexResp);
+            let numbers = lengths.iter();
+            let number = |&bytes: &usize| Entry { data: vec![1; bytes].into(), ..Entry::default() };
+            read.set_entries(numbers.map(number).collect::<Vec<_>>().into());
+            encode(&read).map(|bytes| decode(&bytes.into()).is_some())
+        };
+        assert_eq!(of(&[READ_NUMBER_BYTES]), Some(true));
+        assert_eq!(of(&[READ_NUMBER_BYTES - 1]), Some(false));
+        assert_eq!(of(&[READ_NUMBER_BYTES + 1]), Some(false));
+        assert_eq!(of(&[READ_NUMBER_BYTES; 2]), None);
+    }
+
+    /// Whether a message that brings this entry behind `index` is believed.
+    fn is_believed(index: u64, entry: Entry) -> bool {
+        let mut message = without_entries(MessageType::MsgAppend);
+        message.index = index;
+        message.set_entries(vec![entry].into());
+        decode(&encode(&message).unwrap().into()).is_some()
+    }
+
+    #[test]
+    fn an_entry_has_an_index_a_term_and_a_type_that_the_log_knows() {
+        let entry = Entry { index: 1, term: 1, ..Entry::default() };
+        assert!(is_believed(0, entry.clone()));
+        assert!(!is_believed(0, Entry { term: 0, ..entry.clone() }));
+        assert!(!is_believed(u64::MAX, Entry { index: 0, ..entry.clone() }));
+        let of_type = |entry_type, data: &'static [u8]| Entry {
+            entry_type,
+            data: Bytes::from_static(data),
+            ..entry.clone()
+        };
+        assert!(!is_believed(0, of_type(EntryType::EntryConfChange, b"")));
+        assert!(is_believed(0, of_type(EntryType::EntryConfChangeV2, b"")));
+        assert!(!is_believed(0, of_type(EntryType::EntryConfChangeV2, b"nonsense")));
+        let long = |bytes: usize| Entry { data: vec![0; bytes].into(), ..entry.clone() };
+        assert!(is_believed(0, long(ENTRY_BYTES_MAX)));
+        assert!(!is_believed(0, long(ENTRY_BYTES_MAX + 1)));
+    }
+
+    #[test]
+    fn only_who_appends_brings_entries() {
+        let mut message = sample();
+        message.entries.iter_mut().for_each(|entry| entry.data = Bytes::new());
+        let bytes = Bytes::from(encode(&message).unwrap());
+        assert_eq!(decode(&bytes).unwrap().entries.len(), 2, "as many as the bytes hold");
+        for msg_type in TYPES.into_iter().filter(|&known| !is_read(known)) {
+            let other = Message { msg_type, ..message.clone() };
+            let is_append = msg_type == MessageType::MsgAppend;
+            let read = decode(&encode(&other).unwrap().into());
+            assert_eq!(read.is_some(), is_append, "{msg_type:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_the_fuzzers_bring_is_read_or_not() {
+        let bytes = encode(&sample()).unwrap();
+        assert_eq!(super::super::read_hostile_message(&bytes), 2);
+        assert_eq!(super::super::read_hostile_message(&bytes[1..]), 0);
+    }
 }

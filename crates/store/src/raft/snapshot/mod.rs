@@ -184,3 +184,6 @@ pub(crate) fn read_hostile(bytes: &[u8]) -> usize {
         None => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;
