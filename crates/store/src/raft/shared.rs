@@ -336,18 +336,32 @@ mod tests {
     const VALUE_BYTES: usize = 1 << 20;
     const VALUES: usize = 2 + RESTING_BYTES_MAX / VALUE_BYTES;
 
-    fn open(disk: &Arc<MemDisk>) -> Arc<RaftStore> {
+    #[derive(Debug)]
+    struct StoppedClock;
+
+    impl Clock for StoppedClock {
+        fn now(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn sleep(&self, _: Duration) {}
+    }
+
+    fn options() -> RaftOptions {
         let engine = kallisto_lsm::Options {
             background: Background::Inline,
             ..RaftOptions::default().engine
         };
-        let options = RaftOptions {
+        RaftOptions {
             engine,
             log_segment_bytes: 2 << 20,
             has_threads: false,
             ..RaftOptions::default()
-        };
-        RaftStore::open(Arc::clone(disk) as Arc<dyn kallisto_lsm::disk::Disk>, "s", options)
+        }
+    }
+
+    fn open(disk: &Arc<MemDisk>) -> Arc<RaftStore> {
+        RaftStore::open(Arc::clone(disk) as Arc<dyn kallisto_lsm::disk::Disk>, "s", options())
             .unwrap()
     }
 
@@ -415,5 +429,109 @@ mod tests {
             assert!(segments(&disk) <= 2, "{}", segments(&disk));
         }
         assert_eq!(open(&disk).get(&[1]).unwrap().unwrap().value, vec![1; VALUE_BYTES]);
+    }
+
+    #[test]
+    fn the_keeper_does_what_is_wanted_most_and_the_end_is_the_last() {
+        let chores = Chores::default();
+        let next = || chores.wait(Duration::ZERO);
+        assert_eq!((next(), chores.take()), (SegmentWork::Look, false));
+        chores.want_mark();
+        assert!(!chores.take(), "a mark is no chore");
+        assert_eq!((next(), next()), (SegmentWork::Mark, SegmentWork::Look));
+        chores.want_mark();
+        chores.want();
+        chores.want_mark();
+        assert_eq!((next(), next()), (SegmentWork::Chores, SegmentWork::Look));
+        chores.want();
+        assert!(chores.take() && !chores.take());
+        assert_eq!(next(), SegmentWork::Look);
+        chores.end();
+        chores.want();
+        chores.want_mark();
+        assert_eq!((next(), next()), (SegmentWork::End, SegmentWork::End));
+    }
+
+    #[test]
+    fn a_keeper_that_waits_is_woken_by_whatever_is_wanted() {
+        let wakes = |what: &dyn Fn(&Chores)| {
+            let chores = Chores::default();
+            std::thread::scope(|scope| {
+                let keeper = scope.spawn(|| chores.wait(Duration::from_secs(3600)));
+                std::thread::sleep(Duration::from_millis(2));
+                what(&chores);
+                keeper.join().unwrap()
+            })
+        };
+        assert_eq!(wakes(&Chores::want), SegmentWork::Chores);
+        assert_eq!(wakes(&Chores::want_mark), SegmentWork::Mark);
+        assert_eq!(wakes(&Chores::end), SegmentWork::End);
+    }
+
+    #[test]
+    fn a_mark_is_wanted_once_until_it_is_followed() {
+        let options = RaftOptions { clock: Arc::new(StoppedClock), ..options() };
+        let store = RaftStore::open(MemDisk::shared(), "s", options).unwrap();
+        let shared = &store.shared;
+        shared.marking.store(false, Ordering::Release);
+        shared.want_mark();
+        assert_eq!(shared.chores.wait(Duration::ZERO), SegmentWork::Mark);
+        shared.want_mark();
+        assert_eq!(shared.chores.wait(Duration::ZERO), SegmentWork::Look, "it is about to");
+        shared.leave_mark().unwrap();
+        shared.follow_mark().unwrap();
+        assert!(!shared.marking.load(Ordering::Acquire), "it says all there is");
+        put(&store, 1);
+        put(&store, 2);
+        shared.follow_mark().unwrap();
+        assert!(shared.marking.load(Ordering::Acquire), "it was written a moment ago");
+    }
+
+    #[test]
+    fn commits_are_refused_at_once_while_the_disk_is_full_and_wait_again_after_that() {
+        let store = open(&MemDisk::shared());
+        let shared = &store.shared;
+        let waits = (0..crate::raft::limits::APPLY_WAITING_MAX)
+            .map(|_| crate::raft::tasks::ApplierTask::Confirmed(Duration::ZERO));
+        shared.tasks.push(waits);
+        assert_eq!(shared.backpressure(), Backpressure::On);
+        let full = Error::Full("why".into());
+        *lock(&shared.full) = Some(full.clone());
+        assert_eq!((shared.stalled(), shared.backpressure()), (Some(full), Backpressure::Off));
+        shared.note_space();
+        assert_eq!((shared.stalled(), shared.backpressure()), (None, Backpressure::On));
+    }
+
+    #[test]
+    fn the_driver_is_told_when_it_may_forget_more_of_the_log() {
+        let store = open(&MemDisk::shared());
+        let nudged = || {
+            store.shared.do_chores().unwrap();
+            let came = store.shared.requests.wait(Some(Duration::ZERO), Backpressure::Off);
+            store.shared.requests.take(&mut Vec::new(), Backpressure::Off);
+            came == crate::raft::requests::WaitOutcome::Meanwhile
+        };
+        put(&store, 1);
+        store.shared.machine.records().0.flush().unwrap();
+        assert!(nudged());
+        store.turn();
+        assert!(!nudged(), "it has");
+    }
+
+    #[test]
+    fn a_store_that_failed_says_why_once_and_to_everybody_after_that() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&told);
+        let options = RaftOptions {
+            on_fatal: OnFatal::new(move |error| lock(&hears).push(error.clone())),
+            ..options()
+        };
+        let store = RaftStore::open(MemDisk::shared(), "s", options).unwrap();
+        let why = Error::Poisoned("a disk".into());
+        store.shared.poison(&why);
+        store.shared.poison(&Error::Busy);
+        assert_eq!(*lock(&told), [why.clone()]);
+        assert_eq!(store.save().wait(), Err(why.clone()));
+        assert_eq!(store.close(), Err(why));
     }
 }

@@ -68,7 +68,10 @@ mod tests {
             assert_eq!(ResumePoint::decode(&bytes[..cut]), None);
         }
         let no_key = ResumePoint { last_key: Vec::new(), ..place.clone() };
-        let too_long = ResumePoint { last_key: vec![1; KEY_BYTES_MAX + 10], ..place };
+        let of = |bytes: usize| ResumePoint { last_key: vec![1; bytes], ..place.clone() };
+        let longest = of(KEY_BYTES_MAX + ENGINE_KEY_OVERHEAD);
+        assert_eq!(ResumePoint::decode(&longest.encode()), Some(longest));
+        let too_long = of(KEY_BYTES_MAX + ENGINE_KEY_OVERHEAD + 1);
         for wrong in [no_key, too_long] {
             assert_eq!(ResumePoint::decode(&wrong.encode()), None);
         }

@@ -157,7 +157,7 @@ fn nothing_is_kept_of_a_snapshot_that_is_none_and_its_files_go() {
     other[5] ^= 1;
     let other = &Bytes::from(other);
     let too_large = &Bytes::from(vec![0; CHUNK_BYTES_MAX + 1]);
-    let cases: [(&[&Bytes], &str); 8] = [
+    let cases: [(&[&Bytes], &str); 9] = [
         (&[other], "of another store"),
         (&[first], "out of order"),
         (&[end], "out of order"),
@@ -166,6 +166,7 @@ fn nothing_is_kept_of_a_snapshot_that_is_none_and_its_files_go() {
         (&[head, first, end], "out of order"),
         (&[head, first, second, end, end], "too many"),
         (&[head, too_large], "too large"),
+        (&[head, &too_large.slice(1..)], "cannot be read"),
     ];
     for (taken, expected) in cases {
         let mut sink = bench.incoming();
@@ -298,7 +299,7 @@ fn a_backup_is_read_in_order_and_to_its_end() {
     assert_eq!(read(&[&head, &end(0, 0)]).unwrap(), (Some(0), vec![]));
     let order = "out of order";
     let over = Bytes::from(vec![0; CHUNK_BYTES_MAX + 1]);
-    let cases: [(&[&Bytes], &str); 9] = [
+    let cases: [(&[&Bytes], &str); 10] = [
         (&[&chunk], order),
         (&[&end(0, 0)], order),
         (&[&head, &head], order),
@@ -306,6 +307,7 @@ fn a_backup_is_read_in_order_and_to_its_end() {
         (&[&head, &chunk, &end(1, 0)], order),
         (&[&head, &chunk, &end(2, checksum)], order),
         (&[&head, &over], "too large"),
+        (&[&head, &over.slice(1..)], "cannot be read"),
         (&[&head, &records_chunk(&[(KEY_BYTES_MAX + 1, SEQNO_BYTES)])], "none"),
         (&[&head, &records_chunk(&[(1, SEQNO_BYTES - 1)])], "none"),
     ];
