@@ -208,3 +208,33 @@ fn a_store_closes_and_opens_on_a_full_disk_and_loses_nothing() {
         assert!(healed, "space came back and so do writes");
     }
 }
+
+#[test]
+fn a_store_that_waits_for_space_can_be_stopped_and_goes_on_at_the_next_start() {
+    let mut options = threaded(STRICT);
+    options.log_segment_bytes = 16 << 20;
+    options.engine.memtable_bytes = 16 << 10;
+    let disk = FaultyDisk::shared();
+    let store = open(disk.clone(), &options).unwrap();
+    store.commit(put("a", "1")).wait().unwrap();
+    disk.plan(fault(FaultKind::NoSpace, 0));
+    pour_until_full(&*store);
+    let stalled = (0..20_000).any(|n| {
+        let mut batch = Batch::new();
+        batch.delete(format!("k{}-{}", n, "x".repeat(200)).into_bytes()).set_essential();
+        matches!(store.commit(batch).wait(), Err(Error::Unknown(_)))
+    });
+    assert!(stalled, "what is committed waits for space");
+    let (tell, told) = std::sync::mpsc::channel();
+    let stop = std::thread::spawn(move || {
+        drop(store);
+        tell.send(()).unwrap();
+    });
+    let stopped = told.recv_timeout(Duration::from_secs(20)).is_ok();
+    disk.plan(None);
+    stop.join().unwrap();
+    assert!(stopped, "it stops without any");
+    let store = open(disk, &options).unwrap();
+    assert!(store.get(b"a").unwrap().is_some());
+    store.commit(put("after", "2")).wait().unwrap();
+}
