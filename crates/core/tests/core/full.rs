@@ -124,6 +124,8 @@ fn what_takes_something_away_is_done_on_a_full_disk() {
         ("sys/mounts/again", r#"{"type":"kv"}"#),
         ("auth/userpass/users/u", r#"{"password":"pw"}"#),
         ("sys/policies/acl/p", r#"{"policy":"path \"a\" { capabilities = [\"read\"] }"}"#),
+        ("identity/entity", r#"{"name":"e"}"#),
+        ("identity/group", r#"{"name":"g"}"#),
         ("auth/token/create", "{}"),
     ] {
         let answer = ask(&core, Update, path, body);

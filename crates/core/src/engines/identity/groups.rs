@@ -351,3 +351,34 @@ async fn delete(
     .await?;
     Ok(Response::Empty)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::directory::GROUPS;
+
+    #[test]
+    fn an_entity_is_in_as_many_groups_as_it_may_and_those_that_are_gone_make_room() {
+        let directory = IdentityDirectory::default();
+        let make_id = || IdentityId::make().unwrap();
+        let mut gone: Vec<_> = (0..GROUPS_OF_ENTITY_MAX).map(|_| make_id()).collect();
+        let one_less = &mut gone[1..].to_vec();
+        join(&directory, one_less, make_id()).unwrap();
+        assert_eq!(one_less.len(), GROUPS_OF_ENTITY_MAX, "nobody looks while there is room");
+        let last = make_id();
+        join(&directory, &mut gone, last).unwrap();
+        assert_eq!(gone, [last]);
+        let mut there = Vec::new();
+        for _ in 0..GROUPS_OF_ENTITY_MAX {
+            let group = make(&directory, GroupKind::Internal, Timestamp::UNIX_EPOCH).unwrap();
+            directory.put(&format!("{GROUPS}{}", group.id), &group.encode());
+            join(&directory, &mut there, group.id).unwrap();
+        }
+        assert_eq!(there.len(), GROUPS_OF_ENTITY_MAX);
+        assert!(there.is_sorted());
+        let first = there[0];
+        assert!(join(&directory, &mut there, make_id()).is_err());
+        assert_eq!(join(&directory, &mut there, first), Ok(()), "it is in it");
+        assert_eq!(there.len(), GROUPS_OF_ENTITY_MAX);
+    }
+}

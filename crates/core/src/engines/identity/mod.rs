@@ -107,3 +107,23 @@ impl ServerEngine for IdentityEngine {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_routes_of_both_go_by_the_name_of_one_and_have_what_either_has() {
+        let own = &routes::IDENTITY;
+        assert_eq!(AllRoutes.name(), own.name);
+        assert_eq!(AllRoutes.tag(), own.tag);
+        assert_eq!(AllRoutes.about(), own.about);
+        assert!([own.name, own.tag, own.about].iter().all(|text| !text.is_empty()));
+        assert_eq!(AllRoutes.has_rights(), own.has_rights() || provider().routes.has_rights());
+        assert!(AllRoutes.has_open(), "the keys of the provider are everybody's");
+        assert!(provider().routes.has_open() && !own.has_open());
+        for path in ["entity", "oidc/key/k"] {
+            assert!(AllRoutes.find(path).is_some(), "{path}");
+        }
+    }
+}
