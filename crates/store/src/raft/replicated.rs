@@ -171,3 +171,40 @@ impl Replicated for RaftStore {
         self.step(&RestoreStep::Abandon(generation.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_lsm::Background;
+    use kallisto_lsm::disk::MemDisk;
+    use raft::eraftpb::{Message, MessageType};
+
+    use super::*;
+    use crate::RaftOptions;
+
+    #[test]
+    fn a_message_is_heard_of_who_sent_it_by_whom_it_is_for() {
+        let engine = kallisto_lsm::Options {
+            background: Background::Inline,
+            ..RaftOptions::default().engine
+        };
+        let options = RaftOptions { engine, has_threads: false, ..RaftOptions::default() };
+        let store = RaftStore::open(MemDisk::shared(), "s", options).unwrap();
+        let hear = |sender: u64, from: u64, to: u64, term: u64| {
+            let message = Message {
+                msg_type: MessageType::MsgHeartbeat,
+                from,
+                to,
+                term,
+                ..Message::default()
+            };
+            store.receive(sender, wire::encode(&message).unwrap().into());
+            store.turn();
+            store.leadership().term
+        };
+        let before = store.leadership().term;
+        assert_eq!(hear(3, 2, 1, before + 10), before, "another sent it");
+        assert_eq!(hear(2, 2, 3, before + 10), before, "it is for another");
+        store.receive(2, Bytes::from_static(b"nonsense"));
+        assert_eq!(hear(2, 2, 1, before + 10), before + 10);
+    }
+}

@@ -206,6 +206,7 @@ fn the_rest_of_a_snapshot_is_asked_of_its_sender_alone() {
 #[test]
 fn a_snapshot_of_a_follower_that_starts_anew_says_the_same_term() {
     let mut cluster = Cluster::of_three();
+    cluster.decide(cluster.store(1).transfer(Some(2))).unwrap();
     cluster.write("key");
     cluster.assert_replicas_are_equal();
     let head = |cluster: &Cluster| cluster.store(3).snapshot().unwrap().next_chunk().unwrap();

@@ -111,11 +111,13 @@ fn outcome(commit: &mut Commit) -> Option<Result<crate::Position, Error>> {
 fn messages_wait_up_to_their_bytes_and_more_are_lost() {
     let requests = Requests::default();
     for _ in 0..2 {
-        requests.push(message(2));
-        requests.push(message(MESSAGES_BYTES_MAX - 3));
-        requests.push(message(1));
-        requests.push(message(1));
-        assert_eq!(taken(&requests), 3, "what was taken counts no more");
+        for bytes in [2, MESSAGES_BYTES_MAX - 3, 2, 1, 1] {
+            requests.push(message(bytes));
+        }
+        let mut taken = Vec::new();
+        requests.take(&mut taken, Backpressure::On);
+        let bytes: Vec<_> = taken.iter().map(DriverRequest::message_bytes).collect();
+        assert_eq!(bytes, [2, MESSAGES_BYTES_MAX - 3, 1], "what was taken counts no more");
     }
 }
 
