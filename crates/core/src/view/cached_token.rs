@@ -249,4 +249,36 @@ mod tests {
         let again = CachedToken::new(entry, 0, &shapes);
         assert!(Arc::ptr_eq(&live.shape, &again.shape));
     }
+
+    /// The entry of a root token with this in its metadata.
+    fn with_meta(text: &str) -> TokenEntry {
+        let mut entry = make_root(Timestamp::UNIX_EPOCH).unwrap();
+        entry.meta = Some([("a".to_owned(), text.into())].into());
+        entry
+    }
+
+    #[test]
+    fn shapes_are_found_by_all_that_they_say() {
+        let shapes = Shapes::default();
+        let of = |text: &str| CachedToken::new(with_meta(text), 0, &shapes).shape;
+        let (one, same, other) = (Shared(of("b")), Shared(of("b")), Shared(of("c")));
+        assert!(one == same && one != other);
+        let hashed = |shared: &Shared| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            shared.hash(&mut hasher);
+            hasher.finish()
+        };
+        assert_eq!(hashed(&one), hashed(&same));
+        assert_ne!(hashed(&one), hashed(&other));
+    }
+
+    #[test]
+    fn nobody_looks_for_shapes_without_a_token_while_there_is_room() {
+        let shapes = Shapes::default();
+        let count = SHAPES_SPARE + SHAPES_SPARE / 16;
+        for at in 0..count {
+            drop(CachedToken::new(with_meta(&at.to_string()), 0, &shapes));
+        }
+        assert_eq!(shapes.len(), count);
+    }
 }

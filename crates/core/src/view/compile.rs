@@ -110,3 +110,50 @@ impl CachedToken {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::Update;
+
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::records::token::make_root;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    #[test]
+    fn what_a_token_grants_is_ready_until_a_policy_changes() {
+        let core = open_core(RouteAccess::Token);
+        let policy = r#"{"policy":"path \"a\" { capabilities = [\"read\"] }"}"#;
+        let write = || ask(&core, Some(ROOT), Update, "sys/policies/acl/p", policy).unwrap();
+        write();
+        let view = &core.context.load_full().unwrap().view;
+        let now = Timestamp::UNIX_EPOCH;
+        let mut entry = make_root(now).unwrap();
+        entry.auth.policies = vec!["p".to_owned()];
+        let token = view.tokens.live(entry);
+        let readiness = || token.readiness(view, now);
+        assert!(matches!(readiness(), Readiness::Stale), "it was never asked for");
+        let compiled = token.compiled(view, now);
+        assert!(matches!(readiness(), Readiness::Ready));
+        assert!(Arc::ptr_eq(&compiled, &token.compiled(view, now)));
+        write();
+        assert!(matches!(readiness(), Readiness::Stale));
+    }
+
+    #[test]
+    fn a_token_with_very_many_patterns_takes_long() {
+        let core = open_core(RouteAccess::Token);
+        let rules: String = (0..5_000)
+            .map(|at| format!("path \\\"{at}/+/x\\\" {{ policy = \\\"read\\\" }} "))
+            .collect();
+        let policy = format!(r#"{{"policy":"{rules}"}}"#);
+        ask(&core, Some(ROOT), Update, "sys/policies/acl/p", &policy).unwrap();
+        let view = &core.context.load_full().unwrap().view;
+        let mut entry = make_root(Timestamp::UNIX_EPOCH).unwrap();
+        entry.auth.policies = vec!["p".to_owned()];
+        let token = view.tokens.live(entry);
+        token.compiled(view, Timestamp::UNIX_EPOCH);
+        let readiness = token.readiness(view, Timestamp::UNIX_EPOCH);
+        assert!(matches!(readiness, Readiness::Wide));
+    }
+}

@@ -157,3 +157,61 @@ impl LeaseView {
         self.work().creating.contains(&(lease.namespace, lease.id.clone()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_leases::{LeaseState, Term};
+
+    use super::*;
+
+    fn lease(name: &str, hash: [u8; 32], state: LeaseState) -> LeaseRecord {
+        LeaseRecord {
+            id: LeaseId::parse(&format!("database/creds/{name}/abcdefghijklmnopqrstuvwx")).unwrap(),
+            mount: 20,
+            owner: Some(Owner { namespace: 0, hash }),
+            term: Term {
+                issued_ns: 1_000,
+                expires_ns: 3_600_000_001_000,
+                expires_ns_max: 86_400_000_001_000,
+                renewed_ns: None,
+                ttl_secs: 3_600,
+                renewable: true,
+            },
+            state,
+            revocation: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn owners_that_ended_are_noted_and_all_are_looked_at_when_it_is_asked_for() {
+        let leases = LeaseView::new().unwrap();
+        let record = lease("a", [7; 32], LeaseState::Live);
+        assert!(leases.put(0, record.id.as_str(), &record.encode()));
+        let (noted, all) = leases.owners_to_look_at();
+        assert_eq!((noted.len(), all.len()), (0, 1), "at first nobody knows who ended");
+        assert_eq!(leases.owners_to_look_at(), (vec![], vec![]));
+        leases.owner_is_gone(&[8; 32]);
+        leases.owner_is_gone(&[7; 31]);
+        assert_eq!(leases.owners_to_look_at(), (vec![], vec![]), "they own nothing");
+        leases.owner_is_gone(&[7; 32]);
+        assert_eq!(leases.owners_to_look_at(), (vec![[7; 32]], vec![]));
+        assert_eq!(leases.owners_to_look_at(), (vec![], vec![]), "once");
+        leases.look_at_all_owners();
+        let owner = Owner { namespace: 0, hash: [7; 32] };
+        assert_eq!(leases.owners_to_look_at(), (vec![], vec![owner]));
+    }
+
+    #[test]
+    fn leases_are_counted_by_how_far_they_are() {
+        let leases = LeaseView::new().unwrap();
+        let revoking = LeaseState::Revoking { attempts: 1, next_try_ns: 0 };
+        let irrevocable = LeaseState::irrevocable("why");
+        let states = [LeaseState::Live, revoking.clone(), revoking, irrevocable];
+        for (name, state) in ["a", "b", "c", "d"].into_iter().zip(states) {
+            let record = lease(name, [7; 32], state);
+            assert!(leases.put(0, record.id.as_str(), &record.encode()));
+        }
+        let counts = leases.counts();
+        assert_eq!((counts.all, counts.revoking, counts.irrevocable), (4, 2, 1));
+    }
+}

@@ -176,3 +176,22 @@ impl Namespaces {
         self.count.store(table.by_number.len(), Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::Update;
+
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    #[test]
+    fn namespaces_are_counted() {
+        let core = open_core(RouteAccess::Token);
+        let namespaces = &core.context.load_full().unwrap().view.namespaces;
+        assert!(namespaces.is_empty() && namespaces.len() == 0);
+        for (at, name) in ["a", "b"].into_iter().enumerate() {
+            ask(&core, Some(ROOT), Update, &format!("sys/namespaces/{name}"), "{}").unwrap();
+            assert_eq!((namespaces.is_empty(), namespaces.len()), (false, at + 1));
+        }
+    }
+}

@@ -195,6 +195,12 @@ mod tests {
         assert!(policies.exists(RESPONSE_WRAPPING_NAME), "which is not listed");
         assert_eq!(policies.names(), ["p"]);
         assert_eq!(policies.rule_count(&["p".to_owned(), "q".to_owned()]), 1);
+        assert_eq!(policies.rule_count(&["q".to_owned()]), 0);
+        let watch = Arc::new(ChangeCounter::default());
+        let watched =
+            |count| Compiled { watched: Some((Arc::clone(&watch), count)), ..compiled(0) };
+        assert!(policies.holds(&watched(watch.count()), at(0)));
+        assert!(!policies.holds(&watched(watch.count() + 1), at(0)), "its bearer has changed");
         policies.remove("p");
         assert!(!policies.holds(&early, at(0)));
         assert!(!policies.exists("p") && policies.names().is_empty());

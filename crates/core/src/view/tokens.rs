@@ -375,4 +375,62 @@ mod tests {
         tokens.remove(hash.as_ref());
         assert!(tokens.find(&cluster, text, &guard).is_none());
     }
+
+    #[test]
+    fn prints_differ_in_both_their_halves() {
+        let printer = Printer::new().unwrap();
+        let halves = |text: &str| {
+            let print = printer.print(TokenText::new(text));
+            let half = |at: usize| u64::from_le_bytes(print[at..at + 8].try_into().unwrap());
+            (half(0), half(8))
+        };
+        let (one, other) = (halves("hvs.a"), halves("hvs.b"));
+        assert!(one.0 != other.0 && one.1 != other.1 && one.0 != one.1);
+        assert!(one.0 != 0 && one.1 != 0);
+        assert_ne!(printer.short("hvs.a"), printer.short("hvs.b"));
+        let mut hash = [9; 32];
+        hash[..8].copy_from_slice(&77_u64.to_le_bytes());
+        assert_eq!(start_of(&hash), 77);
+    }
+
+    #[test]
+    fn tokens_are_counted_and_those_whose_end_has_come_are_due() {
+        let tokens = TokenTable::new().unwrap();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        assert_eq!((tokens.counts(), tokens.has_any_from_above()), ((0, 0), false));
+        for (hash, end) in [(1_u8, None), (2, Some(50)), (3, Some(60))] {
+            let mut entry = make_root(Timestamp::UNIX_EPOCH).unwrap();
+            entry.auth.expires_at = end.map(at);
+            tokens.put(&[hash; 32], entry).unwrap();
+        }
+        assert_eq!((tokens.counts(), tokens.has_any_from_above()), ((3, 2), false));
+        assert!(tokens.due(at(50), 9).is_empty(), "it lasts to its end");
+        assert_eq!(tokens.due(at(51), 9), [[2; 32]]);
+        assert_eq!(tokens.due(at(61), 9), [[2; 32], [3; 32]]);
+        assert_eq!(tokens.due(at(61), 1), [[2; 32]]);
+        let mut inside = make_root(Timestamp::UNIX_EPOCH).unwrap();
+        (inside.parent, inside.parent_above) = (Some([1; 32]), Some(NamespaceNumber::ROOT));
+        tokens.put(&[4; 32], inside).unwrap();
+        assert!(tokens.has_any_from_above());
+        tokens.remove(&[4; 32]);
+        assert!(!tokens.has_any_from_above());
+    }
+
+    #[test]
+    fn prints_of_tokens_that_are_gone_are_forgotten_once_there_are_many() {
+        let tokens = TokenTable::new().unwrap();
+        let most = PRINTS_SPARE_MAX + 1;
+        for at in 0..most {
+            tokens.remember(&at.to_be_bytes(), &[1; 32]);
+            assert_eq!(tokens.hashes.len(), at + 1);
+        }
+        tokens.remember(&most.to_be_bytes(), &[1; 32]);
+        assert_eq!(tokens.hashes.len(), 1);
+        let entry = make_root(Timestamp::UNIX_EPOCH).unwrap();
+        (1..4).for_each(|hash| tokens.put(&[hash; 32], entry.clone()).unwrap());
+        for at in 0..most + 3 {
+            tokens.remember(&at.to_be_bytes(), &[1; 32]);
+        }
+        assert_eq!(tokens.hashes.len(), most + 3, "as many more as there are tokens");
+    }
 }

@@ -463,4 +463,112 @@ mod tests {
         assert_eq!(expected_secrets(u64::MAX, 1, u64::MAX), u64::MAX);
         assert_eq!(expected_secrets(0, 0, 0), 0);
     }
+
+    #[test]
+    fn records_are_read_some_at_a_time_and_none_is_left_out() {
+        use kallisto_store::{MemoryStore, Store};
+        let store = MemoryStore::new();
+        let mut batch = Batch::new();
+        for at in 0..2 * CHUNK_RECORDS + 7 {
+            batch.put(at.to_be_bytes().to_vec(), vec![1; 3]);
+        }
+        pollster::block_on(store.commit(batch)).unwrap();
+        let (onward, stored) = sync_channel(9);
+        read_all(&store, &onward).unwrap();
+        drop(onward);
+        let chunks: Vec<RecordChunk> = stored.into_iter().collect();
+        let lengths: Vec<usize> = chunks.iter().map(|chunk| chunk.records().count()).collect();
+        assert_eq!(lengths, [CHUNK_RECORDS, CHUNK_RECORDS, 7]);
+        let keys = chunks.iter().flat_map(|chunk| chunk.records().map(|record| record.0));
+        assert!(keys.enumerate().all(|(at, key)| key == at.to_be_bytes()));
+    }
+
+    /// Records that cannot be read.
+    struct Unreadable;
+
+    impl Records for Unreadable {
+        fn get(&self, _: &[u8]) -> Result<Option<Record>, StoreError> {
+            Ok(None)
+        }
+
+        fn scan(
+            &self,
+            _: &[u8],
+            _: &mut dyn FnMut(&[u8], &Record) -> Visit,
+        ) -> Result<(), StoreError> {
+            Err(StoreError::Unavailable("a disk".into()))
+        }
+
+        fn approximate_len(&self) -> u64 {
+            0
+        }
+    }
+
+    fn empty_view() -> (View, Arc<Keyring>) {
+        let keyring = Arc::new(Keyring::generate([1; 16], 0).unwrap());
+        let keys = Arc::new(arc_swap::ArcSwap::new(Arc::clone(&keyring)));
+        (View::new(1 << 30, keys, Vec::new()).unwrap(), keyring)
+    }
+
+    #[test]
+    fn a_view_of_records_that_cannot_be_read_is_not_loaded() {
+        let (view, keyring) = empty_view();
+        let loaded = view.load(Position(1), &Unreadable, &keyring);
+        assert_eq!(loaded, Err(StoreError::Unavailable("a disk".into())));
+    }
+
+    #[test]
+    fn room_is_made_once_for_as_many_secrets_as_a_sample_promises() {
+        let (view, _) = empty_view();
+        let mut loading = Loading {
+            root: Load::new(&view),
+            inside: None,
+            position: Position(1),
+            records: 7,
+            before_secrets: 0,
+            has_room: false,
+        };
+        let fill = |from: u64, to: u64| {
+            for at in from..to {
+                let header = HotSlot::new(super::super::fold::one_header(Seqno(1), None));
+                view.hot.upsert(&at.to_be_bytes(), header, &[]).unwrap();
+            }
+        };
+        let load_factor = || view.hot.load_factor();
+        loading.make_room(100_000);
+        assert_eq!((loading.before_secrets, loading.has_room), (7, false), "there is none yet");
+        fill(0, SECRETS_SAMPLED - 1);
+        loading.records = 7 + SECRETS_SAMPLED - 1;
+        let before = load_factor();
+        loading.make_room(100_000);
+        assert_eq!((loading.before_secrets, loading.has_room), (7, false), "too few to tell");
+        fill(SECRETS_SAMPLED - 1, SECRETS_SAMPLED);
+        loading.records += 1;
+        loading.make_room(100_007);
+        assert_eq!((loading.before_secrets, loading.has_room), (7, true));
+        // Each record was a secret: there is room for a hundred thousand of them.
+        let after = load_factor();
+        assert!(after < before / 3.0 && after > before / 40.0, "{after} after {before}");
+    }
+
+    #[test]
+    fn what_an_upgrade_passed_by_is_nobodys_after_a_load() {
+        use crate::platform::server_info::RouteAccess;
+        use crate::routes::tests::{ROOT, ask, open_core};
+        let core = open_core(RouteAccess::Token);
+        let data = r#"{"data":{"v":1}}"#;
+        ask(&core, Some(ROOT), kallisto_auth::Operation::Update, "secret/data/a", data).unwrap();
+        let context = core.context.load_full().unwrap();
+        let (mount, _) = context.view.mounts.route("secret/").unwrap();
+        let mut batch = Batch::new();
+        batch
+            .put(keys::kv_one(mount.entry.id, "late"), crate::records::kv::encode_one(None, b"{}"));
+        let position = pollster::block_on(context.store.commit(batch)).unwrap();
+        let keyring = Arc::clone(&context.view.keys);
+        let fresh = View::new(1 << 20, Arc::clone(&keyring), Vec::new()).unwrap();
+        fresh.load(position, &*core.store, &keyring.load()).unwrap();
+        let (mount, _) = fresh.mounts.route("secret/").unwrap();
+        assert!(mount.index.contains("a") && !mount.index.contains("late"));
+        assert_eq!(fresh.hot_stats().0, 1);
+    }
 }

@@ -105,4 +105,19 @@ mod tests {
         paths.clear();
         assert!(sorted(&mut paths).is_empty());
     }
+
+    #[test]
+    fn paths_are_many_by_their_number_or_by_their_bytes() {
+        let mut paths = WaitingPaths::default();
+        (1..PATHS_MAX).for_each(|_| paths.push(MountId(1), "a"));
+        assert!(!paths.are_many());
+        paths.push(MountId(1), "a");
+        assert!(paths.are_many());
+        paths.clear();
+        let large = "a".repeat(BYTES_MAX - 1);
+        paths.push(MountId(1), &large);
+        assert!(!paths.are_many());
+        paths.push(MountId(1), "a");
+        assert!(paths.are_many());
+    }
 }

@@ -187,3 +187,23 @@ fn seal(
     view.seal_hot(key.clone(), parts, &mut out.bytes);
     HotSecret { mount, header, value: key.end..out.bytes.len(), key }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_records_have_room_for_a_little_more_and_those_that_are_done_leave_theirs() {
+        let record = || Record { value: Bytes::new(), seqno: Seqno(1) };
+        let mut prepared = PreparedRecords { records: 3, ..PreparedRecords::default() };
+        prepared.items.extend((0..32).map(|_| PreparedItem::Other(Vec::new(), record())));
+        prepared.bytes.resize(320, 1);
+        let next = prepared.like();
+        assert_eq!((next.records, next.items.len(), next.bytes.len()), (0, 0, 0));
+        assert!((34..50).contains(&next.items.capacity()), "{}", next.items.capacity());
+        assert!((340..360).contains(&next.bytes.capacity()), "{}", next.bytes.capacity());
+        prepared.clear();
+        assert_eq!((prepared.records, prepared.items.len(), prepared.bytes.len()), (0, 0, 0));
+        assert!(prepared.items.capacity() >= 32 && prepared.bytes.capacity() >= 320);
+    }
+}
