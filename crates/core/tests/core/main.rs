@@ -25,6 +25,7 @@ mod leases;
 mod logins;
 mod members;
 mod met;
+mod monitor;
 mod namespaces_by_label;
 mod page;
 mod pod;

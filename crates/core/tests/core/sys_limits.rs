@@ -463,3 +463,46 @@ fn a_review_of_access_names_everybody_who_may_and_by_which_line() {
     let Json::Array(update) = &update["subjects"] else { panic!("no list") };
     assert_eq!(update.len(), 1, "the root token alone");
 }
+
+#[test]
+fn a_grid_of_questions_is_as_large_as_it_may() {
+    let site = Site::open(1 << 20);
+    let list =
+        |count: usize| (0..count).map(|at| format!("\"p{at}\"")).collect::<Vec<_>>().join(",");
+    let grid = |paths: usize, capabilities: &str| {
+        let paths = list(paths);
+        let body = format!(
+            r#"{{"policies":["default"],"paths":[{paths}],"capabilities":[{capabilities}]}}"#
+        );
+        refused(&site, "policies/explain", &body)
+    };
+    let two = r#""read","list""#;
+    assert_eq!(grid(1_024, r#""read""#), None);
+    assert_eq!(grid(512, two), None);
+    for (paths, capabilities) in [(1_025, r#""read""#), (513, two)] {
+        let over = grid(paths, capabilities).unwrap();
+        assert!(over.ends_with("one request may ask 1024"), "{over}");
+    }
+}
+
+#[test]
+fn what_is_not_shown_of_a_grid_is_counted() {
+    let site = Site::open(1 << 20);
+    let path = "a".repeat(80);
+    let explained = |rules: usize| {
+        let rule = |at: usize| {
+            let pattern = &path[..at];
+            format!(r#"path \"{pattern}*\" {{ capabilities = [\"read\"] }} "#)
+        };
+        let text: String = (0..rules).map(rule).collect();
+        let body = format!(r#"{{"policies":["p"],"draft":{{"p":"{text}"}},"paths":["{path}"]}}"#);
+        let told = data(&site, "policies/explain", &body);
+        let Json::Array(grid) = &told["grid"] else { panic!("no grid") };
+        let cell = grid[0].as_object().unwrap();
+        let Json::Array(lost) = &cell["lost"] else { panic!("no list") };
+        (lost.len(), cell.get("lost_more").cloned())
+    };
+    assert_eq!(explained(10), (9, None));
+    assert_eq!(explained(65), (64, None));
+    assert_eq!(explained(66), (64, Some(1_u64.into())));
+}
