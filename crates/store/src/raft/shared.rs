@@ -530,7 +530,7 @@ mod tests {
         let why = Error::Poisoned("a disk".into());
         store.shared.poison(&why);
         store.shared.poison(&Error::Busy);
-        assert_eq!(*lock(&told), [why.clone()]);
+        assert_eq!(*lock(&told), std::slice::from_ref(&why));
         assert_eq!(store.save().wait(), Err(why.clone()));
         assert_eq!(store.close(), Err(why));
     }

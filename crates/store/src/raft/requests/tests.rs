@@ -1,5 +1,7 @@
 //! The queue before the driver: what it takes in, whom it wakes, what it refuses.
 
+use kallisto_lsm::clock::{Clock, RealClock};
+
 use super::*;
 use crate::Commit;
 
@@ -181,10 +183,11 @@ fn a_group_is_closed_once_it_has_its_bytes() {
 #[test]
 fn who_gathers_waits_its_time_for_those_who_are_missing_and_for_nothing_else() {
     const PATIENCE: Duration = Duration::from_millis(20);
+    let clock = RealClock::new();
     let waits = |requests: &Requests, gather| {
-        let begun = std::time::Instant::now();
+        let begun = clock.now();
         requests.gather(gather, WaitOutcome::Meanwhile);
-        begun.elapsed() >= PATIENCE
+        clock.now() - begun >= PATIENCE
     };
     let gather = |wanted| Gather::Wait { wanted, patience: PATIENCE };
     let requests = Requests::default();

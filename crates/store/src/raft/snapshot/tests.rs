@@ -1,7 +1,7 @@
 //! Snapshots and backups chunk by chunk: what is read of them, and what becomes of one on its way in.
+#![expect(clippy::indexing_slicing, reason = "tests index what they built")]
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kallisto_lsm::clock::Clock;
@@ -328,7 +328,7 @@ const RECORD_OVERHEAD: usize = 4 + 4 + SEQNO_BYTES;
 #[test]
 fn a_chunk_ends_with_the_record_that_fills_it() {
     let sizes = |values: &[usize]| {
-        let records = values.to_vec().into_iter().zip(1_u64..).map(|(bytes, at)| {
+        let records = values.iter().zip(1_u64..).map(|(&bytes, at)| {
             let value = Bytes::from(vec![7; bytes]);
             (at.to_be_bytes().into(), Record { value, seqno: Seqno(at) })
         });
