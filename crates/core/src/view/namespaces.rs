@@ -188,7 +188,7 @@ mod tests {
     fn namespaces_are_counted() {
         let core = open_core(RouteAccess::Token);
         let namespaces = &core.context.load_full().unwrap().view.namespaces;
-        assert!(namespaces.is_empty() && namespaces.len() == 0);
+        assert_eq!((namespaces.is_empty(), namespaces.len()), (true, 0));
         for (at, name) in ["a", "b"].into_iter().enumerate() {
             ask(&core, Some(ROOT), Update, &format!("sys/namespaces/{name}"), "{}").unwrap();
             assert_eq!((namespaces.is_empty(), namespaces.len()), (false, at + 1));

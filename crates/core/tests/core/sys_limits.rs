@@ -186,10 +186,7 @@ fn what_browsers_are_told_is_as_long_as_it_may() {
     };
     let cors = |origins: &str, headers: &str| {
         let body = format!(r#"{{"allowed_origins":[{origins}],"allowed_headers":[{headers}]}}"#);
-        match ask(&site, Operation::Update, "config/cors", &body) {
-            Ok(_) => true,
-            Err(_) => false,
-        }
+        ask(&site, Operation::Update, "config/cors", &body).is_ok()
     };
     assert!(cors(&list(256, 256), &list(256, 256)));
     assert!(!cors(&list(257, 1), ""));
@@ -452,8 +449,8 @@ fn a_review_of_access_names_everybody_who_may_and_by_which_line() {
         let expected = kinds.iter().filter(|known| **known >= kind).count();
         assert_eq!(rest.len(), expected, "{next}");
     }
-    let behind = format!(r#"{{"path":"secret/data/a","next":"role:auth/approle/\u0000role/web"}}"#);
-    let Json::Array(rest) = &who(&behind)["subjects"] else { panic!("no list") };
+    let behind = r#"{"path":"secret/data/a","next":"role:auth/approle/\u0000role/web"}"#;
+    let Json::Array(rest) = &who(behind)["subjects"] else { panic!("no list") };
     assert_eq!(rest.len(), 3, "the user and two tokens");
     for body in [r#"{"path":"a","next":"nobody:"}"#, r#"{"path":"a","next":"x"}"#] {
         let refused = site.ask(Operation::Update, "sys/kallisto/access/who", body);
