@@ -16,6 +16,7 @@ mod lessons;
 mod lint;
 mod loom;
 mod miri;
+mod mixed;
 mod package;
 mod planted;
 mod process;
@@ -39,7 +40,7 @@ struct XtaskVerb {
     run: fn(&[String]) -> Result<Vec<VerbStep>, UsageMistake>,
 }
 
-const VERBS: [XtaskVerb; 16] = [
+const VERBS: [XtaskVerb; 17] = [
     XtaskVerb {
         name: "test",
         arguments: "[CARGO TEST ARGS]",
@@ -82,6 +83,12 @@ const VERBS: [XtaskVerb; 16] = [
         arguments: "[--seed N] [--seeds COUNT] [--secs S] [--sabotage NAME] [--ledger FILE] [-v] | check FILE",
         about: "a simulated cluster under faults, 500 seeds; or is a history linearizable?",
         run: sim::run,
+    },
+    XtaskVerb {
+        name: "mixed",
+        arguments: "[COMMIT] [TEST ARGS]",
+        about: "servers of this build and of another commit's, the one before if none is named, in one cluster",
+        run: mixed::run,
     },
     XtaskVerb {
         name: "miri",

@@ -33,6 +33,8 @@ pub(crate) struct Cluster {
     saying: String,
     /// The wire of each server to the database, where there is one.
     database: Option<Vec<DatabaseProxy>>,
+    /// The build that it began with, where that is another.
+    other_build: Option<PathBuf>,
     pub(crate) token: String,
 }
 
@@ -44,6 +46,8 @@ struct Node {
     process: Option<Child>,
     /// What its machine does to it.
     faults: Option<Faults>,
+    /// Its binary, unless that is the one of this build.
+    build: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -54,13 +58,13 @@ impl Cluster {
 
     /// The same with a line in every configuration.
     pub(crate) fn form_saying(name: &str, line: &str) -> Self {
-        Self::form_with(Self::directory(name), line, None, |_| None)
+        Self::form_with(Self::directory(name), line, (None, None), |_| None)
     }
 
     /// The same on a database.
     pub(crate) fn form_on_database_saying(name: &str, database: &Postgres, line: &str) -> Self {
         let wires = (0..SERVERS).map(|_| DatabaseProxy::before(database.address())).collect();
-        Self::form_with(Self::directory(name), line, Some(wires), |_| None)
+        Self::form_with(Self::directory(name), line, (Some(wires), None), |_| None)
     }
 
     /// The same on machines whose disks and clocks obey; `None` where they cannot be had.
@@ -70,7 +74,12 @@ impl Cluster {
         let library = faults::compile(&directory)?;
         let control = |server| directory.join(format!("{}.faults", Self::name(server)));
         let faults = |server| Some(Faults::new(&library, control(server)));
-        Some(Self::form_with(directory.clone(), "", None, faults))
+        Some(Self::form_with(directory.clone(), "", (None, None), faults))
+    }
+
+    /// The same of another build.
+    pub(crate) fn form_of_build(name: &str, build: PathBuf) -> Self {
+        Self::form_with(Self::directory(name), "", (None, Some(build)), |_| None)
     }
 
     fn directory(name: &str) -> PathBuf {
@@ -80,23 +89,24 @@ impl Cluster {
     fn form_with(
         directory: PathBuf,
         saying: &str,
-        database: Option<Vec<DatabaseProxy>>,
+        (database, other_build): (Option<Vec<DatabaseProxy>>, Option<PathBuf>),
         faults: impl Fn(usize) -> Option<Faults>,
     ) -> Self {
         let net = Arc::<Net>::default();
         let nodes = (0..SERVERS).map(|server| {
-            let (port, faults) = (free_address(), faults(server));
+            let (port, faults, build) = (free_address(), faults(server), other_build.clone());
             Node {
                 api: free_address(),
                 port,
                 front: net.front(server, port),
                 process: None,
                 faults,
+                build,
             }
         });
         let nodes = nodes.collect();
         let (shares, token, saying) = (Vec::new(), String::new(), saying.to_owned());
-        let mut this = Self { directory, net, nodes, shares, saying, database, token };
+        let mut this = Self { directory, net, nodes, shares, saying, database, other_build, token };
         (0..SERVERS).for_each(|server| this.start(server));
         let init = r#"{"secret_shares":3,"secret_threshold":2}"#;
         let made = this.client(0).good("PUT", "sys/init", init);
@@ -169,7 +179,8 @@ impl Cluster {
         std::fs::write(&path, config).unwrap();
         let log = self.directory.join(format!("{name}.log"));
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kallisto"));
+        let build = self.nodes[server].build.as_deref();
+        let mut command = Command::new(build.unwrap_or(Path::new(env!("CARGO_BIN_EXE_kallisto"))));
         command
             .args(["server", "-workers=1", &format!("-config={}", path.display())])
             .env_clear()
@@ -280,6 +291,16 @@ impl Cluster {
 
     pub(crate) fn thaw(&self, server: usize) {
         self.signal(server, Signal::CONT);
+    }
+
+    /// The build that it began with, where that is another.
+    pub(crate) fn other_build(&self) -> Option<PathBuf> {
+        self.other_build.clone()
+    }
+
+    /// Sets what a server is started from; `None` for this build.
+    pub(crate) fn set_build(&mut self, server: usize, build: Option<PathBuf>) {
+        self.nodes[server].build = build;
     }
 
     /// Forgets everything a server had, as if it were a new machine.

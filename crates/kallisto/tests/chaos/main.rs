@@ -13,6 +13,8 @@
 //!
 //! [`staleness`] measures how old answers are that ask for nothing, and for how long a revoked token is let in.
 //!
+//! Servers of two builds make up one cluster in [`builds`].
+//!
 //! In [`database`] the servers keep their records in PostgreSQL, which is killed and cut off as well.
 //!
 //! [`scenes`] run twice on the same directories, so what one round leaves the other begins with.
@@ -27,6 +29,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test may touch disk and ask for the time")]
 #![expect(clippy::print_stdout, reason = "what was done and found is for people")]
 
+mod builds;
 mod clocks;
 mod cluster;
 mod database;
