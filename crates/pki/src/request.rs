@@ -39,14 +39,20 @@ pub struct CertificateRequest {
     asked: Vec<ExtraExtension>,
 }
 
-/// What the issuer says of its certificates itself.
-const OF_THE_ISSUER: [ObjectIdentifier; 6] = [
+/// What the issuer says of its certificates itself, and what is for certificates of CAs.
+const OF_THE_ISSUER: [ObjectIdentifier; 11] = [
     oid::SUBJECT_KEY_ID,
     oid::AUTHORITY_KEY_ID,
     oid::AUTHORITY_INFO_ACCESS,
     oid::CRL_DISTRIBUTION_POINTS,
     oid::FRESHEST_CRL,
+    oid::ISSUER_ALT_NAME,
     oid::NAME_CONSTRAINTS,
+    oid::POLICY_MAPPINGS,
+    oid::POLICY_CONSTRAINTS,
+    oid::INHIBIT_ANY_POLICY,
+    // There are validators to which this alone makes a CA of a certificate without constraints and usages.
+    oid::NETSCAPE_CERTIFICATE_TYPE,
 ];
 
 impl CertificateRequest {

@@ -272,3 +272,38 @@ fn what_is_signed_verbatim_has_what_the_request_asks_for() {
     let by_role = sign("sign/any", "").1;
     assert_eq!(by_role[..3], [0, 0, 0]);
 }
+
+/// A request that openssl made: with the types of Netscape for CAs, what CAs say of policies, a name of the issuer, and a feature of TLS.
+const ASKING_TO_BE_A_CA: &str = "-----BEGIN CERTIFICATE REQUEST-----
+MIIBdjCCARsCAQAwGDEWMBQGA1UEAwwNdi5leGFtcGxlLmNvbTBZMBMGByqGSM49
+AgEGCCqGSM49AwEHA0IABBxDwoOPb3BQTehzX0Hmvd7EeRIIBusTIOk+JKsUVPa1
+BlCw3Xz88ALiFxuys7POF1WDjD9bTO/aYbGvAirp70qggaAwgZ0GCSqGSIb3DQEJ
+DjGBjzCBjDAYBgNVHREEETAPgg12LmV4YW1wbGUuY29tMBEGCWCGSAGG+EIBAQQE
+AwIABTAMBgNVHSQEBTADgAEAMAoGA1UdNgQDAgEAMBUGA1UdIQQOMAwwCgYDKgME
+BgMqAwUwGQYDVR0SBBIwEIIOY2EuZXhhbXBsZS5jb20wEQYIKwYBBQUHARgEBTAD
+AgEFMAoGCCqGSM49BAMCA0kAMEYCIQDNI3nB54Jr/9GLsOZDAOjDY5qfubH9XWgU
+6GeLtxCbCgIhAO6O3CZqS9LihgyQ6dgdvikiCxp8V2uFXtGwXc5B/Kb1
+-----END CERTIFICATE REQUEST-----";
+
+#[test]
+fn what_is_signed_verbatim_has_nothing_that_is_for_cas() {
+    const FEATURE: &[u8] = b"\x06\x08+\x06\x01\x05\x05\x07\x01\x18";
+    const NETSCAPE: &[u8] = b"\x06\x09\x60\x86\x48\x01\x86\xf8\x42\x01\x01";
+    // The policies' mappings, their constraints, no "any policy", and the issuer's other names.
+    const OF_CAS: [&[u8]; 4] = [
+        b"\x06\x03\x55\x1d\x21",
+        b"\x06\x03\x55\x1d\x24",
+        b"\x06\x03\x55\x1d\x36",
+        b"\x06\x03\x55\x1d\x12",
+    ];
+    let (mount, _) = with_root();
+    // Without usages nothing else says that it is no CA.
+    for more in ["", r#","key_usage":"""#] {
+        let body = format!(r#"{{"csr":{}{more}}}"#, quoted(ASKING_TO_BE_A_CA));
+        let signed = mount.ask(NOW, Update, "sign-verbatim", &body).unwrap();
+        let der = parsed(&signed, "certificate").der;
+        let has = |part: &[u8]| der.windows(part.len()).any(|bytes| bytes == part);
+        assert!(has(FEATURE), "{more}");
+        assert!(!has(NETSCAPE) && !OF_CAS.into_iter().any(has), "{more}");
+    }
+}
