@@ -7,7 +7,8 @@ use kallisto_api::json::{self, Json};
 use kallisto_api::{BoxFuture, Error, Response};
 use kallisto_engine::{Call, NewLease, WriteOutcome};
 use kallisto_pki::certificate::{
-    AltNames, CertificateContents, CertificatePurpose, Urls, Usages, usage_named,
+    AltNames, CERTIFICATE_BYTES_MAX, CertificateContents, CertificatePurpose, Urls, Usages,
+    usage_named,
 };
 use kallisto_pki::names::{GrantedNames, WantedNames, grant};
 use kallisto_pki::pem::{self, Label};
@@ -262,7 +263,14 @@ pub(super) async fn sign_contents(
         der.map(|der| (contents, der))
     };
     let signed = if signs_slowly { call.run_heavy(work).await? } else { work() };
-    signed.map_err(refuse)
+    let (contents, der) = signed.map_err(refuse)?;
+    // A longer one is not read any more, so it could not be revoked.
+    if der.len() > CERTIFICATE_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "a certificate of more than {CERTIFICATE_BYTES_MAX} bytes"
+        )));
+    }
+    Ok((contents, der))
 }
 
 /// Writes down, once, that a CA issued what is not stored: then a serial number that nobody knows may be one of its.

@@ -443,3 +443,29 @@ fn a_null_in_a_patch_of_an_issuer_resets_a_setting() {
     }
     assert!(mount.ask(NOW, Read, "issuer/default", "").unwrap() == unset);
 }
+
+/// A certificate says more than the request for it does.
+#[test]
+fn no_certificate_is_made_that_is_too_long_to_be_revoked() {
+    use kallisto_pki::request::REQUEST_BYTES_MAX;
+    let (mount, _) = with_root();
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let asking = |count: usize| {
+        let names: Vec<String> =
+            (0..count).map(|at| format!("{at:04}.{}.example.com", "a".repeat(60))).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        request(&key, "a.example.com", &names, false)
+    };
+    let sign = |csr: &str| {
+        mount.ask(NOW, Update, "sign-verbatim", &format!(r#"{{"csr":{}}}"#, quoted(csr)))
+    };
+    let few = 700;
+    let (short, next) = (der_of(&asking(few)).len(), der_of(&asking(few + 100)).len());
+    // Signatures differ in length by a few bytes.
+    let most = few + (REQUEST_BYTES_MAX - short - 8) / ((next - short) / 100);
+    let why = refusal(sign(&asking(most)));
+    assert!(why.contains("a certificate of more than 65536 bytes"), "{why}");
+    let signed = sign(&asking(few)).unwrap();
+    let body = format!(r#"{{"serial_number":"{}"}}"#, Mount::text(&signed, "serial_number"));
+    mount.ask(NOW, Update, "revoke", &body).unwrap();
+}
