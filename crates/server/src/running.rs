@@ -9,6 +9,8 @@
 //! - The end: others are told first, then listeners finish open requests, then periodic work ends, then leadership goes to
 //!   another server, and only then the store is closed. Spans are sent last: a collector that hangs delays no data.
 
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ use kallisto_listener::{
     Frontend, ListenSettings, ListenerTls, Server, SystemClock, WallClock, http, resp,
 };
 use kallisto_store::{Error as StoreError, Losses, Store};
+use rustix::fs::{Mode, OFlags};
 
 use super::cluster::ClusterPortFiles;
 use super::host::LinuxHost;
@@ -161,8 +164,8 @@ impl RunningServer {
             traces.stop();
         }
         if let Some(path) = &self.pid_file {
-            // A file that is left behind names a process that is gone; nothing depends on it.
-            let _ = std::fs::remove_file(path);
+            // One that this server may not remove names nobody any more. Nothing depends on it.
+            let _ = std::fs::remove_file(path).or_else(|_| rewrite(path, b""));
         }
         closed
     }
@@ -189,9 +192,20 @@ fn register(core: &Arc<Core>, settings: &ServerSettings) -> Option<ServiceRegist
 /// Writes the process id into a file that somebody made for it, perhaps where this server can make none, or else into a new one.
 fn write_pid(path: &Path) -> Result<(), Error> {
     let text = format!("{}\n", std::process::id());
-    files::rewrite(path, text.as_bytes())
+    rewrite(path, text.as_bytes())
         .or_else(|_| files::write_private(path, text.as_bytes()))
         .map_err(|error| Error::usage(format!("pid file {}: {error}", path.display())))
+}
+
+/// Replaces what is in a file that is there. A link or a pipe, which somebody may have put in its place, is none.
+fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    file.set_len(0)?;
+    file.write_all(bytes)
 }
 
 /// The listeners of a server and the TLS they serve.
@@ -264,5 +278,36 @@ impl RunningListeners {
         for server in self.servers {
             server.shut_down();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_the_place_of_a_pid_file_is_replaced_and_not_written_through() {
+        let folder = std::env::temp_dir().join(format!("kallisto-pid-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let place = |name: &str| folder.join(name);
+        let (pid, other, made) = (place("pid"), place("other"), place("made"));
+        let told = |path: &Path| std::fs::read_to_string(path).unwrap();
+        std::fs::write(&other, "mine").unwrap();
+        std::os::unix::fs::symlink(&other, &pid).unwrap();
+        write_pid(&pid).unwrap();
+        assert_eq!(
+            (told(&other).as_str(), told(&pid)),
+            ("mine", format!("{}\n", std::process::id()))
+        );
+        assert!(std::fs::symlink_metadata(&pid).unwrap().is_file());
+        let pipe = place("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        write_pid(&pipe).unwrap();
+        assert!(std::fs::symlink_metadata(&pipe).unwrap().is_file(), "nobody reads it");
+        // A longer text that somebody made for it.
+        std::fs::write(&made, "9".repeat(99)).unwrap();
+        write_pid(&made).unwrap();
+        assert_eq!(told(&made), told(&pid));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
