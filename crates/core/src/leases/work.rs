@@ -142,7 +142,9 @@ async fn end_leases_of(root: &NamespaceContext, hash: &[u8; 32], now_ns: i64) ->
             is_progress |= mark(&site, of_one, now_ns).await? > 0;
         }
     }
-    // Those that are left are being made, or the store knows better than a view that something took the place of: the next run looks again.
+    // Those that are left are still held by who makes them, or the store knows better than a view that something took the place of: the
+    // next run looks again.
+    root.view.leases.owner_is_gone(hash);
     Ok(())
 }
 

@@ -114,7 +114,7 @@ impl LeaseView {
     }
 
     /// Notes that a token is gone, if it has leases.
-    pub(super) fn owner_is_gone(&self, hash: &[u8]) {
+    pub(crate) fn owner_is_gone(&self, hash: &[u8]) {
         let Ok(hash) = <[u8; 32]>::try_from(hash) else { return };
         if !self.table().may_own(&hash) {
             return;

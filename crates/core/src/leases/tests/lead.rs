@@ -68,6 +68,26 @@ fn a_view_of_the_past_does_not_keep_the_job_looking_for_ever() {
     assert!(site.records().is_empty() && site.far_end.users().is_empty());
 }
 
+/// Its maker lets go of a lease a moment after it is there. An owner whose end was seen in between is not asked about by anybody else.
+#[test]
+fn leases_that_the_job_passed_by_are_looked_at_again() {
+    let site = Site::open();
+    let token = site.token(ROOT, "{}").unwrap();
+    site.make(&token, 0, "r").unwrap();
+    (1..4).for_each(|secs| site.tick(secs));
+    let live = site.records().remove(0);
+    assert_eq!(live.state.phase(), LeasePhase::Live);
+    let context = site.core.context.load_full().unwrap();
+    let held = (0, live.id);
+    context.view.leases.work().creating.insert(held.clone());
+    site.ask_as(&token, "", 4, Update, "auth/token/revoke-self", "").unwrap();
+    (5..8).for_each(|secs| site.tick(secs));
+    assert_eq!(site.phases(), [LeasePhase::Live]);
+    context.view.leases.work().creating.remove(&held);
+    (8..11).for_each(|secs| site.tick(secs));
+    assert!(site.records().is_empty() && site.far_end.users().is_empty());
+}
+
 #[test]
 fn a_leader_that_cannot_commit_takes_nothing_back() {
     let mut site = Site::open();
