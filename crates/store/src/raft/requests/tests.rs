@@ -184,18 +184,20 @@ fn a_group_is_closed_once_it_has_its_bytes() {
 fn who_gathers_waits_its_time_for_those_who_are_missing_and_for_nothing_else() {
     const PATIENCE: Duration = Duration::from_millis(20);
     let clock = RealClock::new();
-    let waits = |requests: &Requests, gather| {
+    let took = |requests: &Requests, gather| {
         let begun = clock.now();
         requests.gather(gather, WaitOutcome::Meanwhile);
-        clock.now() - begun >= PATIENCE
+        clock.now() - begun
     };
+    // A busy machine may take this thread off its core for a while.
+    let waits = |requests: &Requests, gather| took(requests, gather) >= Duration::from_secs(60);
     let gather = |wanted| Gather::Wait { wanted, patience: PATIENCE };
     let requests = Requests::default();
     // Longer than any test: whoever waits here fails by its time.
     let never = Gather::Wait { wanted: 2, patience: Duration::from_secs(3600) };
     assert!(!waits(&requests, never), "there is nothing to serve");
     requests.push(commit(1).0);
-    assert!(waits(&requests, gather(2)), "one is missing");
+    assert!(took(&requests, gather(2)) >= PATIENCE, "one is missing");
     assert!(!lock(&requests.state).idle, "nobody waits any more");
     assert!(!waits(&requests, Gather::Nothing) && !waits(&requests, Gather::Turn));
     requests.push(message(1));
