@@ -133,6 +133,6 @@ mod tests {
             let _ = pollster::block_on(core.handle(&request(Some(ROOT), operation, path, body)));
         }
         let timed: Vec<_> = core.metrics.routes.all().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(timed, ["secret/", "sys/", "team/kv/", "team/sys/"]);
+        assert_eq!(timed, ["secret_", "sys_", "team_kv_", "team_sys_"]);
     }
 }

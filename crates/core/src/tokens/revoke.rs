@@ -93,6 +93,8 @@ pub(super) async fn revoke_all(
     let sweep = SweepGuard::mark(context);
     let mut parents: Vec<TokenHash> = Vec::new();
     loop {
+        // What it is not shown to be done would be done again and again; the sweep takes up the rest.
+        context.check_follows()?;
         if ending.is_empty() {
             let Some(parent) = parents.last() else {
                 sweep.done();
