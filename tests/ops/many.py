@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Thousands of mounts and namespaces in a server whose machine gives it little memory, which is killed on the way.
+"""Thousands of mounts, and as many namespaces as a server takes (1,000), in one whose machine gives it little memory, which is killed on the way.
 
-  many.py KALLISTO [--mounts 10000] [--namespaces 10000] [--megabytes 512] [--kills 3]
+  many.py KALLISTO [--mounts 10000] [--namespaces 1000] [--megabytes 512] [--kills 3]
 
 The server runs in a memory cgroup of its own (version 1 or 2, made as root; elsewhere it runs without a limit, and that is said). Clients create mounts
 and namespaces, with a secret in each tenth; meanwhile the server is killed (SIGKILL) and started again so many times. At the end every mount, namespace and
@@ -154,7 +154,7 @@ def make(server, gate, kind, at):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("binary")
-    for name, default in (("mounts", 10_000), ("namespaces", 10_000), ("megabytes", 512), ("kills", 3)):
+    for name, default in (("mounts", 10_000), ("namespaces", 1_000), ("megabytes", 512), ("kills", 3)):
         arguments.add_argument(f"--{name}", type=int, default=default)
     options = arguments.parse_args()
     cgroup = Cgroup(options.megabytes)
