@@ -433,7 +433,7 @@ mod loom_tests {
             cursor.next().expect("memory does not fail");
         }
         assert!(seen.is_sorted() && seen.iter().any(|(key, _)| key == b"b"));
-        assert!(matches!(table.get(b"b", key_hash(b"b"), 1), LookupOutcome::Value(_)));
+        assert!(matches!(table.get(b"b", key_hash(b"b"), 1, usize::MAX), LookupOutcome::Value(_)));
     }
 
     /// One reader beside the leader, whose part two threads take in turn, as writers do. Every interleaving that can
