@@ -292,7 +292,7 @@ mod tests {
         let place = |name: &str| folder.join(name);
         let (pid, other, made) = (place("pid"), place("other"), place("made"));
         let told = |path: &Path| std::fs::read_to_string(path).unwrap();
-        std::fs::write(&other, "mine").unwrap();
+        files::write_private(&other, b"mine").unwrap();
         std::os::unix::fs::symlink(&other, &pid).unwrap();
         write_pid(&pid).unwrap();
         assert_eq!(
@@ -305,7 +305,7 @@ mod tests {
         write_pid(&pipe).unwrap();
         assert!(std::fs::symlink_metadata(&pipe).unwrap().is_file(), "nobody reads it");
         // A longer text that somebody made for it.
-        std::fs::write(&made, "9".repeat(99)).unwrap();
+        files::write_private(&made, &[b'9'; 99]).unwrap();
         write_pid(&made).unwrap();
         assert_eq!(told(&made), told(&pid));
         std::fs::remove_dir_all(&folder).unwrap();
