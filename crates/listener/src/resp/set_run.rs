@@ -8,7 +8,7 @@
 //!   or writes what is still under way;
 //! - what is under way is bounded by [`RUN_MAX`], and holds places among the requests, all runs of a flow at most half of what
 //!   it may have; where fewer places can be had, fewer writes are under way, in the end one after another;
-//! - a worker begins [`SLICE_MAX`] of a run, or ends as many, before others have their turn.
+//! - a worker begins one slice of a run, or ends one, before others have their turn. Of those that go alone it may end some of each slice in one turn.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
