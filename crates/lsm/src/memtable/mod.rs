@@ -15,6 +15,8 @@ mod filter;
 mod prefix_codes;
 mod skiplist;
 
+use std::cell::{Cell, OnceCell};
+use std::fmt;
 use std::sync::Arc;
 
 use self::arena::ArenaOffset;
@@ -143,12 +145,14 @@ impl MemtableWriter {
 }
 
 /// Ordered reading of a memtable.
-#[derive(Debug)]
 pub(crate) struct MemtableCursor {
     table: Arc<Memtable>,
     place: Option<ArenaOffset>,
     key: Vec<u8>,
-    value: Vec<u8>,
+    /// Copied when it is asked for: most entries of keys that are written often are passed by.
+    value: OnceCell<Vec<u8>>,
+    /// Room for the next value.
+    spare: Cell<Vec<u8>>,
     seqno: u64,
     kind: EntryKind,
 }
@@ -156,18 +160,27 @@ pub(crate) struct MemtableCursor {
 impl MemtableCursor {
     /// A cursor that stands nowhere yet.
     pub(crate) fn new(table: Arc<Memtable>) -> Self {
-        Self { table, place: None, key: vec![], value: vec![], seqno: 0, kind: EntryKind::Delete }
+        let (value, spare) = (OnceCell::new(), Cell::default());
+        Self { table, place: None, key: vec![], value, spare, seqno: 0, kind: EntryKind::Delete }
     }
 
     fn stand_at(&mut self, place: Option<ArenaOffset>) {
         self.place = place;
+        if let Some(value) = self.value.take() {
+            self.spare.set(value);
+        }
         if let Some(address) = place {
             let record = self.table.list.record(address);
             record.copy_key(&mut self.key);
-            record.copy_value(&mut self.value);
             self.seqno = record.seqno();
             self.kind = record.kind();
         }
+    }
+}
+
+impl fmt::Debug for MemtableCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemtableCursor").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
@@ -197,7 +210,14 @@ impl Cursor for MemtableCursor {
     }
 
     fn value(&self) -> &[u8] {
-        &self.value
+        self.value.get_or_init(|| {
+            let mut value = self.spare.take();
+            value.clear();
+            if let Some(address) = self.place {
+                self.table.list.record(address).copy_value(&mut value);
+            }
+            value
+        })
     }
 
     fn seqno(&self) -> u64 {
