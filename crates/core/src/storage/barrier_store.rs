@@ -379,8 +379,8 @@ pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
     Ok(sealed)
 }
 
-/// The batch of logical keys and plaintext that a committed batch holds. What the barrier keeps
-/// for itself is left out.
+/// The batch of logical keys and plaintext that a committed batch holds, for a view. What the barrier keeps
+/// for itself is left out, and so are versions that go: nothing shows them but the metadata that goes on without them.
 ///
 /// # Errors
 /// [`Error::Damaged`] naming the first record that does not open.
@@ -392,7 +392,8 @@ pub(crate) fn open_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
             StoreOp::Put { key, value } => (key, value),
             StoreOp::Delete { key, note } => (key, note),
         };
-        if storage.first() == Some(&kind::BARRIER) {
+        let goes = matches!(op, StoreOp::Delete { .. });
+        if storage.first() == Some(&kind::BARRIER) || (goes && keys::is_version(storage)) {
             continue;
         }
         let (key, value) = open_checked(storage, bytes, &keys)?;

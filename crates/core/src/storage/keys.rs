@@ -236,6 +236,17 @@ impl<'k> StorageKeys<'k> {
     }
 }
 
+/// Whether a storage key is that of a version of a KV v2 secret, in any namespace.
+pub(crate) fn is_version(storage: &[u8]) -> bool {
+    const NAMED_BYTES: usize = 5 + HIDDEN_BYTES;
+    let key = match storage.split_at_checked(5) {
+        Some(([kind::INSIDE, ..], key)) => key,
+        _ => storage,
+    };
+    // The metadata has version 0 there.
+    key.len() == NAMED_BYTES && key[0] == kind::KV_META && key[NAMED_BYTES - 8..] != [0; 8]
+}
+
 /// The key of the cluster's authority.
 pub(crate) fn authority() -> Vec<u8> {
     vec![kind::AUTHORITY]
@@ -394,6 +405,27 @@ fn with_path(kind: u8, id: MountId, path: &str, extra: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_known_by_their_storage_keys() {
+        let keyring = Keyring::generate([1; 16], 0).unwrap();
+        let keys = StorageKeys::new(&keyring);
+        let logical = [
+            (kv_version(MountId(7), "a/b", 3), true),
+            (kv_version(MountId(7), "", u64::MAX), true),
+            (kv_meta(MountId(7), "a/b"), false),
+            (kv_one(MountId(7), "a/b"), false),
+            (kv_config(MountId(7)), false),
+            (mount(MountId(7)), false),
+            (token(&[kind::KV_META; 28]), false),
+            (token(&[1; 32]), false),
+        ];
+        for (key, is) in logical {
+            assert_eq!(is_version(&keys.of(&key)), is, "{key:?}");
+            assert_eq!(is_version(&keys.of(&inside(NamespaceNumber(9), &key))), is, "{key:?}");
+        }
+        assert!(!is_version(&[]));
+    }
 
     /// Data of past versions lies under them.
     #[test]
