@@ -74,7 +74,9 @@ pub use pipeline::freshness::{CONSISTENCY_HEADER, STALE};
 pub use pipeline::patience::Patience;
 pub use pipeline::route_facts::RouteFacts;
 pub use pipeline::stages::ServedRequest;
-pub use pipeline::write_run::{RunUnderWay, WriteRun};
+pub use pipeline::write_run::{
+    BusyWrite, JoinOutcome, ReadyWrite, RunUnderWay, RunWriter, WriteRun,
+};
 pub use platform::auto_seal::AutoSeal;
 pub use platform::cluster_port::{
     AuthorityKeys, ClusterPort, JoinTarget, MemberReport, Membership, Reports,

@@ -34,6 +34,7 @@ use crate::limits::{
 };
 use crate::prefixed_stream::PrefixedStream;
 use crate::proxy_protocol::{self, ConnectionPeer, ProxyProtocol, WarningRate};
+use crate::resp::TurnWrites;
 use crate::socket::{self, Accepted, BoundSocket, ClientStream, ListenAddress};
 use crate::tls::{self, ListenerTls, Shaker};
 use crate::wake_queue::{TaskRing, WakeQueue};
@@ -180,7 +181,8 @@ impl Frontend {
             }
             Self::Resp(service) => {
                 // Boxed, so that a connection of the other protocol holds no room for it.
-                Box::pin(service.serve(stream, remote, ending.gate, ending.stopped)).await;
+                let worker = (ending.gate, ending.writes);
+                Box::pin(service.serve(stream, remote, worker, ending.stopped)).await;
             }
         }
     }
@@ -189,6 +191,7 @@ impl Frontend {
 /// What a connection has from its worker: the gate, and how it hears that the server stops.
 struct ConnectionEnding {
     gate: Arc<Gate>,
+    writes: Arc<TurnWrites>,
     watcher: Watcher,
     stopped: watch::Receiver<bool>,
 }
@@ -225,6 +228,7 @@ impl ListenerWorker {
         let wake_queue = WakeQueue::here();
         let answering = Arc::clone(&wake_queue);
         tokio::spawn(async move { answering.answer().await });
+        let shared = (Arc::clone(&wake_queue), TurnWrites::new(wake_queue));
         // Nothing is sent: it closes when the last connection has dropped its end.
         let (alive, mut all_ended) = mpsc::channel::<()>(1);
         let mut stopped = self.stopped.clone();
@@ -236,7 +240,7 @@ impl ListenerWorker {
                 accepted = listener.accept() => accepted,
                 Some(named) = unnamed.join_next(), if !unnamed.is_empty() => {
                     if let Ok(Some((stream, client))) = named {
-                        self.take_in(stream, client, &wake_queue, alive.clone());
+                        self.take_in(stream, client, &shared, alive.clone());
                     }
                     continue;
                 }
@@ -244,7 +248,7 @@ impl ListenerWorker {
             match accepted {
                 Ok(Accepted::Tcp(stream, remote)) => match self.proxies.peer(remote.ip()) {
                     ConnectionPeer::Client => {
-                        self.take_in(stream, remote, &wake_queue, alive.clone());
+                        self.take_in(stream, remote, &shared, alive.clone());
                     }
                     ConnectionPeer::Proxy => self.ask_proxy(stream, remote, &mut unnamed),
                     ConnectionPeer::Stranger => {
@@ -252,7 +256,7 @@ impl ListenerWorker {
                     }
                 },
                 Ok(Accepted::Unix(stream, remote)) => {
-                    self.take_in(stream, remote, &wake_queue, alive.clone())
+                    self.take_in(stream, remote, &shared, alive.clone())
                 }
                 Err(error) => {
                     self.frontend.counters().listener.accept_errors.count();
@@ -304,13 +308,14 @@ impl ListenerWorker {
         &self,
         stream: impl ClientStream,
         remote: SocketAddr,
-        wake_queue: &Arc<WakeQueue>,
+        (wake_queue, writes): &(Arc<WakeQueue>, Arc<TurnWrites>),
         alive: mpsc::Sender<()>,
     ) {
         let Some(place) = self.place(&stream, remote) else { return };
         let open = OpenConnection::new(Arc::clone(self.frontend.counters()));
         let ending = ConnectionEnding {
             gate: Arc::clone(&self.gate),
+            writes: Arc::clone(writes),
             watcher: self.graceful.watcher(),
             stopped: self.stopped.clone(),
         };

@@ -155,22 +155,24 @@ impl Held {
     /// # Errors
     /// [`Crowd`] when there is not so much; what was held before still is.
     pub fn grow(&mut self, amount: usize) -> Result<(), Crowd> {
+        self.try_grow(amount).inspect_err(|_| self.shares.refused.count())
+    }
+
+    /// The same of what can be done without: nobody is refused anything when there is not so much.
+    ///
+    /// # Errors
+    /// As [`Self::grow`].
+    pub fn try_grow(&mut self, amount: usize) -> Result<(), Crowd> {
         let shares = &self.shares;
         let most = shares.max - shares.reserve;
-        let refuse = |crowd| {
-            shares.refused.count();
-            Err(crowd)
-        };
         let own = shares.of_flows[self.counter].load(Ordering::Relaxed);
-        let Some(free) = most.saturating_sub(shares.held()).checked_sub(amount) else {
-            return refuse(Crowd::All);
-        };
+        let free = most.saturating_sub(shares.held()).checked_sub(amount).ok_or(Crowd::All)?;
         // Takers that race may overshoot the flow's part by one each; never the whole.
         if own.saturating_add(amount) > ALPHA.saturating_mul(free) {
-            return refuse(Crowd::Own);
+            return Err(Crowd::Own);
         }
         if !shares.add(amount, most) {
-            return refuse(Crowd::All);
+            return Err(Crowd::All);
         }
         shares.of_flows[self.counter].fetch_add(amount, Ordering::Relaxed);
         self.amount += amount;

@@ -25,7 +25,7 @@ use crate::leases::lease_run::LeaseRun;
 use crate::records::attribution::Author;
 use crate::records::token::TokenEntry;
 use crate::state::Core;
-use crate::storage::latches::HeldLatches;
+use crate::storage::latches::{BusyLatch, HeldLatches};
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
@@ -55,16 +55,18 @@ pub(crate) struct JoiningWrite<'a> {
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
     pub(crate) path: &'a str,
-    /// What it shares with those before it.
-    pub(crate) shared: &'a mut SharedByRun,
+    /// The latches of what joined before it.
+    pub(crate) held: &'a mut HeldLatches,
+    /// Who writes, once that was asked.
+    pub(crate) author: &'a mut Option<Author>,
 }
 
-/// What writes that are committed together share.
-pub(crate) struct SharedByRun {
-    /// The latches of what they change, held until all are committed.
-    pub(crate) held: HeldLatches,
-    /// Who writes, once that was asked.
-    pub(crate) author: Option<Author>,
+/// What a write is that can be committed together with others.
+pub(crate) enum Joining {
+    /// What it changes; its latch is held.
+    Changes(Batch),
+    /// Somebody else writes what it changes; nothing was done.
+    Busy(BusyLatch),
 }
 
 /// A request without a token, where it runs.
@@ -122,7 +124,7 @@ pub(crate) trait ServerEngine: Sync {
 
     /// What a write changes that can be committed together with others, where its answer tells nothing but that it is done. `None` where it would be
     /// refused, has to wait, or takes long, and for everything else that goes its own way: then nothing was done.
-    fn join(&self, _joining: JoiningWrite<'_>) -> Option<Batch> {
+    fn join(&self, _joining: JoiningWrite<'_>) -> Option<Joining> {
         None
     }
 

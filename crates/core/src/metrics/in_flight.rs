@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -13,14 +12,14 @@ use kallisto_auth::Operation;
 
 use crate::api::request::Request;
 
-/// The waiting requests, by number of arrival.
+/// The waiting requests, by number of arrival: those that wait for one thing stand together, under the number of the first.
 #[derive(Default)]
 pub(crate) struct Registry(Mutex<WaitingCount>);
 
 #[derive(Default)]
 struct WaitingCount {
     next: u64,
-    requests: BTreeMap<u64, InFlight>,
+    requests: BTreeMap<u64, Vec<InFlight>>,
 }
 
 /// A request that waits.
@@ -35,7 +34,7 @@ pub(crate) struct InFlight {
 /// Places in the registry, one after another; dropping them gives them up.
 pub(crate) struct InFlightEntry<'r> {
     registry: &'r Registry,
-    numbers: Range<u64>,
+    first: u64,
 }
 
 impl InFlight {
@@ -57,40 +56,34 @@ impl Registry {
 
     /// Writes a request down until the place is dropped.
     pub(crate) fn enter(&self, request: &Request<'_>) -> InFlightEntry<'_> {
-        self.enter_all(std::iter::once(InFlight::of(request)))
+        self.enter_all(vec![InFlight::of(request)])
     }
 
     /// The same for requests that wait for one thing.
-    pub(crate) fn enter_all(
-        &self,
-        requests: impl IntoIterator<Item = InFlight>,
-    ) -> InFlightEntry<'_> {
+    pub(crate) fn enter_all(&self, requests: Vec<InFlight>) -> InFlightEntry<'_> {
         let mut waiting = self.lock();
         let first = waiting.next;
-        for waits in requests {
-            let number = waiting.next;
-            waiting.next += 1;
-            waiting.requests.insert(number, waits);
-        }
-        InFlightEntry { registry: self, numbers: first..waiting.next }
+        waiting.next += requests.len().max(1) as u64;
+        waiting.requests.insert(first, requests);
+        InFlightEntry { registry: self, first }
     }
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        self.lock().requests.len()
+        self.lock().requests.values().map(Vec::len).sum()
     }
 
     /// What waits, in order of arrival, by number.
     pub(crate) fn all(&self) -> Vec<(u64, InFlight)> {
-        self.lock().requests.iter().map(|(number, waits)| (*number, waits.clone())).collect()
+        let waiting = self.lock();
+        let together = waiting.requests.iter();
+        together.flat_map(|(first, requests)| (*first..).zip(requests.iter().cloned())).collect()
     }
 }
 
 impl Drop for InFlightEntry<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.registry.lock();
-        for number in self.numbers.clone() {
-            waiting.requests.remove(&number);
-        }
+        // Freed behind the lock.
+        let _gone = self.registry.lock().requests.remove(&self.first);
     }
 }

@@ -1,12 +1,14 @@
 //! The short way of writes that came together.
 //!
-//! A client that sends many secrets at once waits for all of them. Each is a request of its own, with its own decision; but what they change
-//! goes into one batch, which is sealed, proposed, synced, applied and folded as one. A write joins a run ([`WriteRun::join`]) where nothing
-//! has to be waited for and nothing is refused: whatever is not that simple (an audit device, a rate limit, check-and-set, a latch that somebody holds, a
-//! refusal) is left alone, before anything was done, for [`Core::handle`].
+//! A client that sends many secrets at once waits for all of them, and many clients wait at the same time. Each write is a request of its own, with its
+//! own decision; but what they change goes into one batch, which is sealed, proposed, synced, applied and folded as one. A write joins a run
+//! ([`RunWriter::join`]) where nothing has to be waited for and nothing is refused: whatever is not that simple (an audit device, a rate limit,
+//! check-and-set, a refusal) is left alone, before anything was done, for [`Core::handle`]. So is one whose secret somebody else is writing, but that
+//! one may wait for its latch and join a later run.
 //!
 //! Invariants:
 //! - what is answered here is answered as [`Core::handle`] would have, and may be done where it would be;
+//! - no two writes of a run are of one secret;
 //! - a run is committed whole or not at all. Where another writer was first, nothing was done, and each goes its own way.
 
 use std::sync::Arc;
@@ -18,21 +20,47 @@ use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::caller::call::AuthzRequest;
-use crate::dispatch::server_engine::{JoiningWrite, SharedByRun};
+use crate::dispatch::server_engine::{Joining, JoiningWrite};
 use crate::limits::{LIGHT_BODY_BYTES_MAX, RUN_WRITES_MAX};
 use crate::metrics::{self, InFlight};
 use crate::pipeline::fast_path::FastPathCaller;
+use crate::records::attribution::Author;
 use crate::registry;
 use crate::state::Core;
-use crate::storage::latches::HeldLatches;
+use crate::storage::latches::{BusyLatch, HeldLatches};
+use crate::view::NamespaceContext;
 
-/// Writes of one caller that are committed together.
-pub struct WriteRun<'a> {
-    caller: &'a FastPathCaller<'a>,
+/// Writes of any callers that are committed together.
+pub struct WriteRun {
+    context: Arc<NamespaceContext>,
     batch: Batch,
     waiting: Vec<InFlight>,
-    shared: SharedByRun,
+    /// The latches of what they change, held until all are committed.
+    held: HeldLatches,
 }
+
+/// Whoever adds writes to runs.
+pub struct RunWriter<'a> {
+    caller: &'a FastPathCaller<'a>,
+    /// Who that is, once it was asked.
+    author: Option<Author>,
+}
+
+/// What became of a write that was to join a run.
+pub enum JoinOutcome {
+    /// It is done when the run is.
+    Joined,
+    /// Somebody writes its secret now, in this run or elsewhere. Nothing was done; when the latch is free it may join another.
+    Busy(BusyWrite),
+    /// It has to go its own way, and nothing was done.
+    Alone,
+}
+
+/// A write whose secret somebody else is writing.
+pub struct BusyWrite(BusyLatch);
+
+/// The latch of a secret that nobody else writes now.
+pub struct ReadyWrite(HeldLatches);
 
 /// A run of writes that is being committed; [`Core::finish_run`] waits for it.
 #[must_use = "a run that is not awaited is not acknowledged"]
@@ -43,27 +71,45 @@ pub struct RunUnderWay {
 }
 
 impl FastPathCaller<'_> {
-    /// Begins a run of writes; `None` where each has to go its own way.
-    pub fn begin_run(&self) -> Option<WriteRun<'_>> {
+    /// Writes of this caller that may join runs; `None` where each has to go its own way.
+    pub fn run_writer(&self) -> Option<RunWriter<'_>> {
         let core = self.core;
         // An audit device has the record of a request before the request is done, and timers are those of single requests.
         if !core.store.leads() || core.audit.is_on() || core.metrics.routes.is_on() {
             return None;
         }
-        let held = HeldLatches::none(Arc::clone(&self.context.latches));
-        let shared = SharedByRun { held, author: None };
-        Some(WriteRun { caller: self, batch: Batch::new(), waiting: Vec::new(), shared })
+        Some(RunWriter { caller: self, author: None })
     }
 }
 
-impl WriteRun<'_> {
-    /// Adds a write of a secret's fields ([`Core::write_fields`]); false where it has to go its own way, and then nothing was done. The request has
-    /// the token, address and time of the caller: they are not looked at again. No two writes of a run may be of one secret.
-    pub fn join(&mut self, request: &Request<'_>) -> bool {
-        self.waiting.len() < RUN_WRITES_MAX && self.try_join(request).is_some()
+impl RunWriter<'_> {
+    /// A run that nothing has joined.
+    pub fn begin_run(&self) -> WriteRun {
+        let context = Arc::clone(self.caller.context);
+        let held = HeldLatches::none(Arc::clone(&context.latches));
+        WriteRun { context, batch: Batch::new(), waiting: Vec::new(), held }
     }
 
-    fn try_join(&mut self, request: &Request<'_>) -> Option<()> {
+    /// Whether writes of this caller may join a run: it has room, and was begun on the same state of the server.
+    pub fn fits(&self, run: &WriteRun) -> bool {
+        run.waiting.len() < RUN_WRITES_MAX && Arc::ptr_eq(self.caller.context, &run.context)
+    }
+
+    /// Adds a write of a secret's fields ([`Core::write_fields`]) to a run that it [fits](Self::fits), with the latch that was waited for, if any. The request
+    /// has the token, address and time of the caller: they are not looked at again.
+    pub fn join(
+        &mut self,
+        run: &mut WriteRun,
+        request: &Request<'_>,
+        ready: Option<ReadyWrite>,
+    ) -> JoinOutcome {
+        if let Some(ReadyWrite(held)) = ready {
+            run.held.take_over(held);
+        }
+        self.try_join(run, request).unwrap_or(JoinOutcome::Alone)
+    }
+
+    fn try_join(&mut self, run: &mut WriteRun, request: &Request<'_>) -> Option<JoinOutcome> {
         let caller = self.caller;
         if request.operation != Operation::Update
             || request.wrap_ttl_secs > 0
@@ -79,20 +125,50 @@ impl WriteRun<'_> {
         }
         let asked = AuthzRequest::below(&mount, inside, request);
         let call = caller.authorize(asked, |_| ()).ok()?;
-        let (context, shared) = (&**caller.context, &mut self.shared);
-        let joining = JoiningWrite { context, call: &call, mount: &mount, path: inside, shared };
-        self.batch.append(engine.join(joining)?);
-        self.waiting.push(InFlight::of(request));
-        Some(())
+        let joining = JoiningWrite {
+            context: caller.context,
+            call: &call,
+            mount: &mount,
+            path: inside,
+            held: &mut run.held,
+            author: &mut self.author,
+        };
+        match engine.join(joining)? {
+            Joining::Busy(latch) => Some(JoinOutcome::Busy(BusyWrite(latch))),
+            Joining::Changes(changes) => {
+                run.batch.append(changes);
+                run.waiting.push(InFlight::of(request));
+                Some(JoinOutcome::Joined)
+            }
+        }
+    }
+}
+
+impl BusyWrite {
+    /// Waits until nobody else writes the secret. What was decided of the write by then is not: the request is judged anew.
+    pub async fn wait(self) -> ReadyWrite {
+        ReadyWrite(self.0.wait().await)
+    }
+}
+
+impl WriteRun {
+    /// How many writes joined.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nothing joined.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     /// Commits what joined; `None` when nothing did.
     pub fn commit(self) -> Option<RunUnderWay> {
-        let Self { caller, batch, waiting, shared } = self;
+        let Self { context, batch, waiting, held } = self;
         if waiting.is_empty() {
             return None;
         }
-        Some(RunUnderWay { commit: caller.context.store.commit(batch), waiting, held: shared.held })
+        Some(RunUnderWay { commit: context.store.commit(batch), waiting, held })
     }
 }
 
@@ -147,13 +223,20 @@ mod tests {
         }
     }
 
+    fn is_joined(outcome: &JoinOutcome) -> bool {
+        matches!(outcome, JoinOutcome::Joined)
+    }
+
     /// Has those of `requests` that can join one run do so; which they are.
     fn begin(core: &Core, requests: &[Request<'_>]) -> (Vec<bool>, Option<RunUnderWay>) {
         let reads = core.fast_reads().unwrap();
         let first = &requests[0];
         let caller = reads.bearer(first.token, None, first.now).unwrap().unwrap();
-        let mut run = caller.begin_run().unwrap();
-        let joined = requests.iter().map(|request| run.join(request)).collect();
+        let mut writer = caller.run_writer().unwrap();
+        let mut run = writer.begin_run();
+        let mut joins =
+            |request| writer.fits(&run) && is_joined(&writer.join(&mut run, request, None));
+        let joined = requests.iter().map(&mut joins).collect();
         (joined, run.commit())
     }
 
@@ -353,8 +436,10 @@ mod tests {
             ["secret/data/mine/a", "secret/data/mine/b"].map(|path| write(TOKEN, path, &body));
         let reads = core.fast_reads().unwrap();
         let caller = reads.bearer(requests[0].token, None, requests[0].now).unwrap().unwrap();
-        let mut run = caller.begin_run().unwrap();
-        assert!(requests.iter().all(|request| run.join(request)));
+        let mut writer = caller.run_writer().unwrap();
+        let mut run = writer.begin_run();
+        let mut joins = |request| is_joined(&writer.join(&mut run, request, None));
+        assert!(requests.iter().all(&mut joins));
         // As a server would that led meanwhile.
         let record = context.store.get(&key).unwrap().unwrap();
         let mut batch = Batch::new();

@@ -29,6 +29,7 @@ mod set_run;
 mod strings;
 mod traced;
 mod transaction;
+mod turn_writes;
 pub(crate) mod unescape;
 mod wire;
 
@@ -58,6 +59,7 @@ use cursors::Cursors;
 use parse::{CommandSender, ParsedInput, Ranges};
 use session::{CommandArguments, RespSession};
 use set_run::PlainSet;
+pub(crate) use turn_writes::TurnWrites;
 use wire::{Filled, Gone, RespWire};
 
 /// Time a client has to say who it is, and to send the rest of a command.
@@ -130,7 +132,7 @@ impl RespService {
         self,
         stream: S,
         remote: SocketAddr,
-        gate: Arc<Gate>,
+        (gate, writes): (Arc<Gate>, Arc<TurnWrites>),
         stopped: watch::Receiver<bool>,
     ) where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -145,7 +147,7 @@ impl RespService {
                 shares.0.nothing(flow),
                 WriteBackpressure::new(admission, flow),
             ),
-            session: RespSession::new(Arc::clone(&self.0), remote),
+            session: RespSession::new(Arc::clone(&self.0), writes, remote),
             shares,
             admission,
             gate: &gate,
@@ -189,7 +191,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
     ) -> Result<AfterTurn, Gone> {
         let filled = poll_fn(|context| {
             // What else may happen is looked at only when there is nothing to read.
-            if let Poll::Ready(filled) = self.wire.poll_fill(self.wanted, context) {
+            let is_known = self.session.token.is_some();
+            if let Poll::Ready(filled) = self.wire.poll_fill(self.wanted, is_known, context) {
                 return Poll::Ready(filled.map(WakeReason::Filled));
             }
             if stop.as_mut().poll(context).is_ready() {
@@ -349,8 +352,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
         (used, count)
     }
 
-    /// Answers the plain `SET`s that `input` starts with, the first of them of this length, if there are more than one and
-    /// they may be written together; how many commands and how many bytes that were. If not, `ranges` are the first
+    /// Answers the plain `SET`s that `input` starts with, the first of them of this length, if they may be written together
+    /// and with those of others; how many commands and how many bytes that were. If not, `ranges` are the first
     /// command's as before.
     async fn answer_sets(
         &mut self,
@@ -359,14 +362,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
         ranges: &mut Ranges,
     ) -> Result<Option<(usize, usize)>, Gone> {
         let Some(first) = PlainSet::of(input, ranges) else { return Ok(None) };
-        if length == input.len() || !self.session.may_write_together() {
+        if !self.session.may_write_together() {
             return Ok(None);
         }
         let mut following = Ranges::new();
         let (run, bytes) = set_run::follow(first, &input[length..], &mut following);
-        if run.len() == 1 {
-            return Ok(None);
-        }
         // What was read before it is written down before it.
         self.wire.settle().await;
         self.session.find_engine();

@@ -17,6 +17,7 @@ use super::hashes::HashPart;
 use super::keys::TtlUnit;
 use super::reply::Replies;
 use super::transaction;
+use super::turn_writes::TurnWrites;
 use super::wire::{Gone, RespWire};
 
 /// The word for a client that is nobody.
@@ -30,6 +31,8 @@ const OF_HTTP: [&[u8]; 2] = [b"POST", b"Host:"];
 /// One connection.
 pub(super) struct RespSession {
     pub(super) shared: Arc<RespShared>,
+    /// What writes of this worker's connections join.
+    pub(super) writes: Arc<TurnWrites>,
     pub(super) remote: SocketAddr,
     pub(super) token: Option<SecretString>,
     /// Which of the configured mounts.
@@ -151,7 +154,11 @@ impl From<Error> for CommandFailure {
 }
 
 impl RespSession {
-    pub(super) fn new(shared: Arc<RespShared>, remote: SocketAddr) -> Self {
+    pub(super) fn new(
+        shared: Arc<RespShared>,
+        writes: Arc<TurnWrites>,
+        remote: SocketAddr,
+    ) -> Self {
         let id = shared.next_client_id();
         let (token, name) = (None, Vec::new());
         let engine = EngineKind::KV_V2;
@@ -159,6 +166,7 @@ impl RespSession {
         let (sealings, path) = (shared.core.sealings(), String::new());
         Self {
             shared,
+            writes,
             remote,
             token,
             selected: 0,

@@ -17,20 +17,22 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use kallisto_core::{
-    BodyKind, Error, ExpectedVersion, Json, Map, Operation, Path, Request, RunUnderWay, TokenText,
-    fields_body,
+    BodyKind, BusyWrite, Error, ExpectedVersion, Json, Map, Operation, Path, ReadyWrite, Request,
+    TokenText, fields_body,
 };
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
 
 use super::parse::{self, ParsedInput, Ranges};
 use super::session::{CommandArguments, CommandFailure, NO_AUTH, RespSession, text};
 use super::strings::VALUE;
 use super::traced;
+use super::turn_writes::{RunOutcome, TurnOutcome};
 use super::wire::RespWire;
 
 /// Writes of one connection that are under way together: a sync of the disk is paid for once or twice in a run. `MSET` reaches
-/// it; what a connection reads at once has room for some 360 short `SET`s.
+/// it; what a connection reads at once (128 KiB) has room for some 700 `SET`s of 128 bytes.
 pub(super) const RUN_MAX: usize = 1024;
 /// Writes of a run that are begun, or that end, in one turn of the worker: most of a millisecond, for which others wait.
 const SLICE_MAX: usize = 64;
@@ -74,6 +76,25 @@ pub(super) fn follow<'i>(
         used += length;
     }
     (run, used)
+}
+
+/// What became of a slice's writes, each by its place in it.
+#[derive(Default)]
+struct JoinedSlice {
+    /// What is part of a run, and which of `runs` that is.
+    joined: Vec<(usize, usize)>,
+    runs: Vec<oneshot::Receiver<RunOutcome>>,
+    /// Whose secret somebody else writes now.
+    busy: Vec<usize>,
+    /// What the first of those waits for.
+    first_busy: Option<BusyWrite>,
+    /// What goes its own way.
+    alone: Vec<usize>,
+}
+
+/// What is said of a write whose run nobody finished.
+fn stopped() -> Error {
+    Error::Unavailable("the server stopped before the write was decided".into())
 }
 
 impl RespSession {
@@ -136,7 +157,7 @@ impl RespSession {
             && let [first, ..] = rest
         {
             let places = requests.take_some(self.flow(), rest.len());
-            if places.amount() < 2 {
+            if places.amount() < 1 {
                 drop(places);
                 let one = self.write(first.key, first.fields(), ExpectedVersion::Any);
                 written.push(self.recorded(one).await);
@@ -149,59 +170,87 @@ impl RespSession {
         written
     }
 
-    /// Writes a slice of a run: what can be committed as one, and the rest each by itself.
+    /// Writes a slice of a run: what can be committed with others, and the rest each by itself.
     async fn write_slice(&self, slice: &[PlainSet<'_>]) -> Vec<Result<(), Error>> {
-        let (mut joined, run) = self.begin_slice(slice);
-        let together = match run {
-            None => Ok(true),
-            Some(run) => self.shared.core.finish_run(run).await,
-        };
-        if together == Ok(false) {
-            joined.fill(false);
+        let mut written: Vec<Option<Result<(), Error>>> = vec![None; slice.len()];
+        let mut left: Vec<usize> = (0..slice.len()).collect();
+        let (mut alone, mut ready) = (Vec::new(), None);
+        // Each round settles the first that is left, whose latch was waited for.
+        while !left.is_empty() {
+            let Some(joined) = self.join_turn(slice, &left, ready.take()) else {
+                alone.append(&mut left);
+                break;
+            };
+            let mut outcomes = Vec::with_capacity(joined.runs.len());
+            for run in joined.runs {
+                outcomes.push(run.await.unwrap_or_else(|_| Err(stopped())));
+            }
+            alone.extend(joined.alone);
+            for (place, run) in joined.joined {
+                match &outcomes[run] {
+                    Ok(true) => written[place] = Some(Ok(())),
+                    Ok(false) => alone.push(place),
+                    Err(error) => written[place] = Some(Err(error.clone())),
+                }
+            }
+            left = joined.busy;
+            if let Some(busy) = joined.first_busy {
+                ready = Some(busy.wait().await);
+            }
         }
-        let alone = slice.iter().zip(&joined).filter(|(_, joined)| !**joined);
-        let alone = alone.map(|(&set, _)| {
+        let going = alone.iter().map(|&place| {
+            let set = slice[place];
             Box::pin(async move {
                 let one = self.write_at_once(set.key, set.fields(), ExpectedVersion::Any);
                 self.recorded(one).await
             })
         });
-        let mut alone = all(alone.collect(), SLICE_MAX).await.into_iter();
-        let together = together.map(drop);
-        joined
-            .into_iter()
-            .map(|joined| match joined {
-                true => together.clone(),
-                false => alone.next().unwrap_or(Err(Error::Conflict)),
-            })
-            .collect()
+        for (&place, outcome) in alone.iter().zip(all(going.collect(), SLICE_MAX).await) {
+            written[place] = Some(outcome);
+        }
+        written.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Conflict))).collect()
     }
 
-    /// Begins a slice as far as it can be committed as one; which of its writes are part of that.
-    fn begin_slice(&self, slice: &[PlainSet<'_>]) -> (Vec<bool>, Option<RunUnderWay>) {
-        let mut joined = vec![false; slice.len()];
-        let run = self.join_slice(slice, &mut joined);
-        (joined, run)
-    }
-
-    fn join_slice(&self, slice: &[PlainSet<'_>], joined: &mut [bool]) -> Option<RunUnderWay> {
+    /// Has those of a slice's writes that are `left` join runs of this worker's turn, the first of them with the latch that was waited for;
+    /// `None` where each has to go its own way.
+    fn join_turn(
+        &self,
+        slice: &[PlainSet<'_>],
+        left: &[usize],
+        mut ready: Option<ReadyWrite>,
+    ) -> Option<JoinedSlice> {
         // Each of them has a span of its own where that is recorded.
-        if slice.len() < 2 || self.shared.tracer.get().is_some() {
+        if self.shared.tracer.get().is_some() {
             return None;
         }
         let now = self.shared.clock.now();
         let token = TokenText::new(self.token.as_ref()?.expose_secret());
         let reads = self.shared.core.fast_reads()?;
         let caller = reads.bearer(Some(token), Some(self.remote), now)?.ok()?;
-        let mut run = caller.begin_run()?;
-        for (set, joined) in slice.iter().zip(joined) {
+        let mut joining = self.writes.joining(&self.shared.core, caller.run_writer()?);
+        let mut joined = JoinedSlice::default();
+        for &place in left {
+            let set = slice[place];
+            let ready = ready.take();
             let path = self.data_path(set.key);
-            let Ok(path) = Path::literal(&path) else { continue };
+            let Ok(path) = Path::literal(&path) else {
+                joined.alone.push(place);
+                continue;
+            };
             let body = fields_body(self.engine, set.fields(), ExpectedVersion::Any);
             let request = self.request(Operation::Update, path);
-            *joined = run.join(&Request { body_kind: BodyKind::Fields(&body), now, ..request });
+            let request = Request { body_kind: BodyKind::Fields(&body), now, ..request };
+            match joining.join(&request, ready) {
+                TurnOutcome::Joined(run) => joined.joined.push((place, run)),
+                TurnOutcome::Alone => joined.alone.push(place),
+                TurnOutcome::Busy(busy) => {
+                    joined.busy.push(place);
+                    joined.first_busy.get_or_insert(busy);
+                }
+            }
         }
-        run.commit()
+        joined.runs = joining.into_runs();
+        Some(joined)
     }
 
     /// Does one of a run's writes within a span of its own.

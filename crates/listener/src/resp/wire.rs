@@ -23,6 +23,8 @@ use crate::write_backpressure::WriteBackpressure;
 
 /// Bytes of input a connection has room for at first, and of which it needs no share.
 const INPUT_BYTES: usize = 16 << 10;
+/// Bytes of commands that are read at once where they are there and the memory is: with what comes together, a sync of the disk is paid for once.
+const TOGETHER_BYTES: usize = 128 << 10;
 /// Bytes of replies that are sent although more commands wait.
 const REPLIES_BYTES: usize = 64 << 10;
 
@@ -112,20 +114,40 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespWire<S> {
         }
     }
 
-    /// Reads input; `wanted` is how much the command under way takes at least.
+    /// Reads input; `wanted` is how much the command under way takes at least. A client that is `known` may have more read at once than there is
+    /// room for at first.
     pub(super) fn poll_fill(
         &mut self,
         wanted: usize,
+        known: bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<Filled, Gone>> {
         if self.make_room(wanted) == Filled::Refused {
             return Poll::Ready(Ok(Filled::Refused));
         }
         let read = pin!(self.stream.read_buf(&mut self.input));
-        Poll::Ready(match ready!(read.poll(context)) {
-            Ok(0) | Err(_) => Err(Gone),
-            Ok(_) => Ok(Filled::More),
-        })
+        match ready!(read.poll(context)) {
+            Ok(0) | Err(_) => return Poll::Ready(Err(Gone)),
+            Ok(_) => {}
+        }
+        while known && self.widen() {
+            let read = pin!(self.stream.read_buf(&mut self.input));
+            // An end or an error is met again by the next read, when what is here is answered.
+            let Poll::Ready(Ok(1..)) = read.poll(context) else { break };
+        }
+        Poll::Ready(Ok(Filled::More))
+    }
+
+    /// Makes room for more where all that there was is used; false where it is not, or where there is enough.
+    fn widen(&mut self) -> bool {
+        let held = self.input.len();
+        let may = held == self.input.capacity()
+            && held < TOGETHER_BYTES
+            && self.share.try_grow(held).is_ok();
+        if may {
+            self.input.reserve(held);
+        }
+        may
     }
 
     /// Whether there are so many replies that they are sent before more is answered.

@@ -249,3 +249,50 @@ fn a_transaction_ends_with_its_exec_whoever_asks() {
     assert_eq!(stranger.ask(&format!("AUTH {token}")), ok());
     assert_eq!(stranger.ask("GET a"), bulk("1"));
 }
+
+/// Writes of several connections are committed together: each is still its own client's, and none is lost or overwritten by one that was decided on
+/// the same version.
+#[test]
+fn writes_of_many_connections_to_the_same_keys_are_each_a_version_of_their_own_author() {
+    const CLIENTS: usize = 6;
+    const ROUNDS: usize = 12;
+    const KEYS: usize = 8;
+    let site = Site::start();
+    site.token(r#"path "secret/data/*" { capabilities = ["create", "update"] }"#);
+    site.ask("secret/config", r#"{"max_versions":1000}"#).unwrap();
+    let write = |at: usize| {
+        let name = format!("client{at}");
+        let body = format!(r#"{{"policies":["p"],"id":"{name}","display_name":"{name}"}}"#);
+        site.ask("auth/token/create", &body).unwrap();
+        let mut client = authenticated(&site, &name);
+        let mut written = [0; KEYS];
+        for round in 0..ROUNDS {
+            // Another order and number of them each time, never one twice.
+            let (stride, first) = (2 * (at + round) + 1, 5 * at + 3 * round);
+            let place = |step: usize| (first + step * stride) % KEYS;
+            let keys: Vec<usize> = (0..=(3 * at + round) % KEYS).map(place).collect();
+            let sets = keys.iter().flat_map(|key| set(&format!("shared/{key}"), &name));
+            client.send(&sets.collect::<Vec<u8>>());
+            for key in keys {
+                assert_eq!(client.receive(), Some(ok()));
+                written[key] += 1;
+            }
+        }
+        written
+    };
+    let written = std::thread::scope(|scope| {
+        let write = &write;
+        let clients: Vec<_> = (0..CLIENTS).map(|at| scope.spawn(move || write(at))).collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect::<Vec<_>>()
+    });
+    for key in 0..KEYS {
+        let versions: u64 = written.iter().map(|of_client| of_client[key]).sum();
+        let newest = site.version_of(&format!("shared/{key}"), versions);
+        assert!(newest.is_some(), "{versions} versions of {key}");
+        assert_eq!(site.version_of(&format!("shared/{key}"), versions + 1), None);
+        for version in 1..=versions {
+            let (value, author) = site.version_of(&format!("shared/{key}"), version).unwrap();
+            assert_eq!(author, format!("token-{value}"));
+        }
+    }
+}

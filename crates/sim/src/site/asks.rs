@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use jiff::Timestamp;
 use kallisto_core::{
-    BodyKind, Core, Error, Operation, Path, Request, Response, RunUnderWay, TokenText,
+    BodyKind, Core, Error, JoinOutcome, Operation, Path, Request, Response, RunUnderWay, TokenText,
 };
 use serde_json::Value;
 
@@ -164,12 +164,11 @@ fn begin_run(core: &Core, request: &Request<'_>) -> Option<RunUnderWay> {
     let write = Request { body: &[], body_kind: BodyKind::Fields(&body), ..request.clone() };
     let reads = core.fast_reads()?;
     let caller = reads.bearer(request.token, request.remote, request.now)?.ok()?;
-    let mut run = caller.begin_run()?;
-    if !run.join(&write) {
-        return None;
-    }
+    let mut writer = caller.run_writer()?;
+    let mut run = writer.begin_run();
+    let JoinOutcome::Joined = writer.join(&mut run, &write, None) else { return None };
     let beside = Path::literal(BESIDE).ok()?;
-    run.join(&Request { path: beside, ..write.clone() });
+    let _ = writer.join(&mut run, &Request { path: beside, ..write.clone() }, None);
     run.commit()
 }
 

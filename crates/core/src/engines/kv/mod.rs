@@ -23,7 +23,7 @@ use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::dispatch::route_handler::{self, ReadCall, RouteTable};
 use crate::dispatch::server_engine::{
-    EngineAnswer, JoiningWrite, RecoverSource, RunningRequest, ServerEngine, Weighed,
+    EngineAnswer, Joining, JoiningWrite, RecoverSource, RunningRequest, ServerEngine, Weighed,
 };
 use crate::engines::kv::access::Kv;
 use crate::engines::kv_batch;
@@ -35,7 +35,6 @@ use crate::view::Mount;
 use crate::view::NamespaceContext;
 use kallisto_auth::Operation;
 use kallisto_engine::Routes;
-use kallisto_store::Batch;
 
 /// Key-value secrets.
 pub(crate) struct KvEngine(pub(crate) KvState);
@@ -86,7 +85,7 @@ impl ServerEngine for KvEngine {
         route_handler::answer_now(self.table(), run)
     }
 
-    fn join(&self, joining: JoiningWrite<'_>) -> Option<Batch> {
+    fn join(&self, joining: JoiningWrite<'_>) -> Option<Joining> {
         match (self.0, joining.path.strip_prefix("data/")) {
             (KvState::V2, Some(secret)) => v2::join(secret, joining),
             _ => None,

@@ -13,17 +13,18 @@ use super::decide;
 use crate::api::json::Json;
 use crate::api::request::BodyKind;
 use crate::caller::call::AuthorizedCall;
-use crate::dispatch::server_engine::JoiningWrite;
+use crate::dispatch::server_engine::{Joining, JoiningWrite};
 use crate::engines::kv::access::{caller_as_author, check_entry_path, check_entry_size};
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::weight::LIGHT_METADATA_BYTES_MAX;
 use crate::records::attribution::Author;
 use crate::storage::keys;
+use crate::storage::latches::LatchOutcome;
 use crate::view::NamespaceContext;
 
 /// What a new version of the secret at `path` changes; `None` for a write that goes its own way.
-pub(in crate::engines::kv) fn join(path: &str, joining: JoiningWrite<'_>) -> Option<Batch> {
-    let JoiningWrite { context, call, mount, shared, .. } = joining;
+pub(in crate::engines::kv) fn join(path: &str, mut joining: JoiningWrite<'_>) -> Option<Joining> {
+    let call = joining.call;
     let BodyKind::Fields(body) = call.body_kind else { return None };
     let data = match body.get("data") {
         Some(data @ Json::Object(_)) if body.len() == 1 => data.to_text(),
@@ -35,27 +36,37 @@ pub(in crate::engines::kv) fn join(path: &str, joining: JoiningWrite<'_>) -> Opt
     {
         return None;
     }
-    let key = keys::kv_meta(mount.entry.id, path);
-    if !shared.held.try_hold(&key) {
-        return None;
+    let key = keys::kv_meta(joining.mount.entry.id, path);
+    if joining.held.try_hold(&key) == LatchOutcome::Busy {
+        return Some(Joining::Busy(joining.held.busy(&key)));
     }
+    let changes = changes(path, &key, data, &mut joining);
+    if changes.is_none() {
+        joining.held.let_go(&key);
+    }
+    changes.map(Joining::Changes)
+}
+
+/// What the write changes, whose latch is held.
+fn changes(path: &str, key: &[u8], data: Vec<u8>, joining: &mut JoiningWrite<'_>) -> Option<Batch> {
+    let JoiningWrite { context, call, mount, author, .. } = joining;
     let (metadata, seqno) = match mount.index.may_contain(path) {
-        true => decode(context.store.get_within(&key, LIGHT_METADATA_BYTES_MAX).ok()?).ok()?,
+        true => decode(context.store.get_within(key, LIGHT_METADATA_BYTES_MAX).ok()?).ok()?,
         false => (None, Seqno::ABSENT),
     };
     let config = mount.kv_config.load();
     let author = match config.is_anonymous {
         true => None,
-        false => author_of(context, call, &mut shared.author),
+        false => author_of(context, call, author),
     };
     let decision = decide::put(metadata, &config, (None, author), call.now_ns()).ok()?;
     let mut staged = Staged::default();
-    staged.expect(key, seqno);
+    staged.expect(key.to_vec(), seqno);
     add(&mut staged, mount.entry.id, path, decision, Some(Cow::Owned(data))).ok()?;
     Some(staged.into_batch())
 }
 
-/// Who asks; looked up for the first write of a run, which are all of one token.
+/// Who asks; looked up for the first of the writes, which are all of one token.
 fn author_of<'a>(
     context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
