@@ -10,7 +10,7 @@
 //! Invariants:
 //! - who is in the queue is woken: whoever makes it no longer empty rings, at the end of what belongs together there, and
 //!   the queue takes all of it;
-//! - a connection is in the queue at most once, so the queue is no longer than there are connections.
+//! - a connection is in the queue at most once, and so is a run of their writes, so the queue is no longer than there are of both.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -94,7 +94,7 @@ struct JoinedSlice {
 
 /// What is said of a write whose run nobody finished.
 fn stopped() -> Error {
-    Error::Unavailable("the server stopped before the write was decided".into())
+    Error::Unavailable("the write may have happened: read before sending it again".into())
 }
 
 impl RespSession {
