@@ -7,7 +7,8 @@
 //!
 //! Each writer owns a ring of paths and knows of each what was acknowledged and what may have
 //! happened besides: the one request that was under way when the server died. Each write carries a
-//! number of its own, so a lost write, an undone delete and a write from elsewhere all show.
+//! number of its own, so a lost write, an undone delete and a write from elsewhere all show. A part of the writers
+//! speaks the Redis protocol and has many writes under way at once, which the server commits together, with those of others.
 //!
 //! Batch mode is held to the same: a killed process loses nothing that it has given to the system.
 //! What a power cut may take is tested in `kallisto-store`.
@@ -16,8 +17,10 @@
 //! and `KALLISTO_LEDGER` names a file that gets a line per run. The runs that count are in
 //! `tests/LEDGER.md`: `cargo test --release -p kallisto --test server kill`.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -30,6 +33,10 @@ use crate::support::{Client, Directory, Keys, Server, share_of};
 const CYCLES: u64 = if cfg!(debug_assertions) { 30 } else { 300 };
 /// Writers of a lane.
 const WRITERS: usize = 6;
+/// Writers of a lane besides, by the Redis protocol.
+const PIPELINES: usize = 3;
+/// Most writes that one of these has under way at once.
+const PIPELINED_MAX: u64 = 20;
 /// Paths of a writer, in each of its two mounts.
 const RING: usize = 24;
 /// Longest that writers write in a cycle.
@@ -87,6 +94,98 @@ impl Ending {
             9 | 22 => Self::Rotating,
             24 => Self::Stopped,
             _ => Self::Writing,
+        }
+    }
+}
+
+/// A writer by the Redis protocol: what it knows, and the number of its next write.
+struct Pipeline {
+    number: u64,
+    name: usize,
+    known: [Known; RING],
+}
+
+impl Pipeline {
+    fn new(name: usize) -> Self {
+        Self { number: 0, name, known: Default::default() }
+    }
+
+    fn key(&self, place: usize) -> String {
+        format!("p{}/{place}", self.name)
+    }
+
+    /// Writes until the server is gone; returns how many writes were acknowledged.
+    fn write(&mut self, socket: &Path, root: &str) -> u64 {
+        let mut acknowledged = 0;
+        let Ok(stream) = UnixStream::connect(socket) else { return 0 };
+        let mut replies = BufReader::new(stream);
+        let mut reply = |sent: Option<&[u8]>| {
+            if let Some(sent) = sent {
+                replies.get_mut().write_all(sent).ok()?;
+            }
+            let mut line = String::new();
+            replies.read_line(&mut line).ok()?;
+            // A line that was cut off says nothing.
+            line.ends_with("\r\n").then_some(line)
+        };
+        if reply(Some(&spelled(&["AUTH", root]))).is_none() {
+            return 0;
+        }
+        loop {
+            let count = 1 + self.number % PIPELINED_MAX;
+            let mut sent = Vec::new();
+            let mut places = Vec::new();
+            for _ in 0..count {
+                self.number += 1;
+                let place = usize::try_from(self.number).unwrap() % RING;
+                self.known[place].maybe = Some(Some(self.number));
+                sent.extend(spelled(&["SET", &self.key(place), &self.number.to_string()]));
+                places.push(place);
+            }
+            let mut sent = Some(&sent[..]);
+            for place in places {
+                let Some(line) = reply(sent.take()) else { return acknowledged };
+                assert_eq!(line, "+OK\r\n");
+                let known = &mut self.known[place];
+                known.acknowledged = known.maybe.take().unwrap();
+                known.versions += 1;
+                acknowledged += 1;
+            }
+        }
+    }
+
+    /// As [`Writer::check`].
+    fn check(&mut self, client: &mut Client, counts: &mut Counts) {
+        for place in 0..RING {
+            let path = format!("two/data/{}", self.key(place));
+            let reply = client.get(&path);
+            let found = held(reply.status, &reply.at("data.data.value"), &path);
+            let known = &mut self.known[place];
+            known.versions += u64::from(known.compare(found, &path, counts));
+            let version = reply.at("data.metadata.version").parse().unwrap_or(0);
+            assert_eq!(version, known.versions, "versions of {path}");
+        }
+    }
+}
+
+/// A command of the Redis protocol.
+fn spelled(words: &[&str]) -> Vec<u8> {
+    let words = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    let count = words.len();
+    [format!("*{count}\r\n")].into_iter().chain(words).collect::<String>().into_bytes()
+}
+
+/// Who writes in a lane.
+struct Writers {
+    single: Vec<Writer>,
+    pipelines: Vec<Pipeline>,
+}
+
+impl Writers {
+    fn new() -> Self {
+        Self {
+            single: (0..WRITERS).map(Writer::new).collect(),
+            pipelines: (0..PIPELINES).map(Pipeline::new).collect(),
         }
     }
 }
@@ -205,10 +304,15 @@ fn value(number: u64) -> String {
 /// One lane, from an empty directory through `cycles` kills and a last check.
 fn lane(name: &str, durability: &str, cycles: u64, seed: u64) -> Counts {
     let directory = Directory::new(name);
-    let config = directory.config(&format!("durability = \"{durability}\""));
+    let socket = directory.join("resp");
+    let config = directory.config(&format!(
+        "durability = \"{durability}\"\n\
+         listener \"resp\" {{\n  path = \"{}\"\n  mounts = [\"two\"]\n}}",
+        socket.display()
+    ));
     let mut dice = fastrand::Rng::with_seed(seed);
     let keys = prepare(&directory, &config);
-    let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
+    let mut writers = Writers::new();
     let mut counts = Counts::default();
     for cycle in 0..cycles {
         run_cycle(
@@ -245,7 +349,7 @@ fn run_cycle(
     directory: &Directory,
     config: &str,
     keys: &Keys,
-    writers: &mut [Writer],
+    writers: &mut Writers,
     counts: &mut Counts,
     dice: &mut fastrand::Rng,
 ) {
@@ -268,7 +372,8 @@ fn run_cycle(
         server.client(&keys.root).put("sys/rotate", "");
     }
     let writing = Duration::from_millis(10 + dice.u64(..WRITING_MS_MAX - 10));
-    counts.acknowledged += write_and_kill(server, keys, writers, writing, ending);
+    let socket = directory.join("resp");
+    counts.acknowledged += write_and_kill((server, &socket), keys, writers, writing, ending);
 }
 
 fn unseal_and_kill(server: Server, keys: &Keys, after: Duration) {
@@ -285,34 +390,41 @@ fn unseal_and_kill(server: Server, keys: &Keys, after: Duration) {
     });
 }
 
-fn check(server: &Server, keys: &Keys, writers: &mut [Writer], counts: &mut Counts) {
+fn check(server: &Server, keys: &Keys, writers: &mut Writers, counts: &mut Counts) {
     let mut client = server.client(&keys.root);
-    for writer in writers {
+    for writer in &mut writers.single {
         writer.check(&mut client, counts);
+    }
+    for pipeline in &mut writers.pipelines {
+        pipeline.check(&mut client, counts);
     }
 }
 
 /// Lets all write, ends the server under them, and counts what it had acknowledged.
 fn write_and_kill(
-    server: Server,
+    (server, socket): (Server, &Path),
     keys: &Keys,
-    writers: &mut [Writer],
+    writers: &mut Writers,
     writing: Duration,
     ending: Ending,
 ) -> u64 {
-    let start = Barrier::new(writers.len() + 1);
+    let start = Barrier::new(WRITERS + PIPELINES + 1);
     let (address, root) = (server.address, keys.root.as_str());
     std::thread::scope(|scope| {
         let start = &start;
-        let running: Vec<_> = writers
-            .iter_mut()
-            .map(|writer| {
-                scope.spawn(move || {
-                    start.wait();
-                    writer.write(address, root)
-                })
+        let single = writers.single.iter_mut().map(|writer| {
+            scope.spawn(move || {
+                start.wait();
+                writer.write(address, root)
             })
-            .collect();
+        });
+        let mut running: Vec<_> = single.collect();
+        running.extend(writers.pipelines.iter_mut().map(|pipeline| {
+            scope.spawn(move || {
+                start.wait();
+                pipeline.write(socket, root)
+            })
+        }));
         start.wait();
         std::thread::sleep(writing);
         match ending {
