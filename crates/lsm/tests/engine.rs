@@ -315,3 +315,23 @@ fn a_manifest_that_grew_is_replaced_and_the_store_goes_on() {
     drop(engine);
     assert_eq!(open(&disk, &options).scan(..).unwrap().count(), count as usize + 1);
 }
+
+/// Who writes without a place, as one that tidies up does, may be the first after an open.
+#[test]
+fn a_write_that_says_no_place_of_the_outer_log_takes_back_none() {
+    let disk = MemDisk::shared();
+    let options = Options { durability: LogKeeping::External, ..small(Background::Inline) };
+    let engine = open(&disk, &options);
+    let mut batch = EntryBatch::new();
+    batch.put(b"a", b"1").unwrap();
+    batch.set_position(7);
+    engine.write(&batch, Sync::Mode).unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    let engine = open(&disk, &options);
+    engine.delete(b"b").unwrap();
+    engine.flush().unwrap();
+    assert_eq!(engine.flushed_position(), 7);
+    drop(engine);
+    assert_eq!(open(&disk, &options).flushed_position(), 7);
+}

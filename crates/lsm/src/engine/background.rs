@@ -371,6 +371,8 @@ impl EngineShared {
         let wal_floor = merged(manifested.wal_floor, edit.wal_floor);
         let seqno_flushed = merged(manifested.seqno_flushed, edit.seqno_flushed);
         let position = merged(manifested.position, edit.position);
+        // A flush of what was written without a place says none, and would take back what an earlier one said.
+        edit.position = edit.position.map(|_| position);
         if manifested.manifest.wants_rotation() {
             let old = names::manifest(&self.dir, manifested.manifest.number());
             let number = self.numbers.next();

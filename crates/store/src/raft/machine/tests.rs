@@ -95,6 +95,24 @@ fn a_sweep_removes_some_at_a_time_and_begins_again_after_a_start() {
     assert!(!store.shared.machine.sweep().unwrap());
 }
 
+/// A power cut may come between the flush of what was swept and the first write after the start.
+#[test]
+fn a_sweep_behind_a_start_is_no_reason_to_ask_the_log_for_what_it_gave_back() {
+    let disk = MemDisk::shared();
+    let store = open(&disk, 1).unwrap();
+    (1..9).for_each(|n| put(&store, &[n], 1));
+    let given_up = stage(&store, 600);
+    store.abandon_restore(given_up).wait().unwrap();
+    store.close().unwrap();
+    drop(store);
+    let store = open(&disk, 1).unwrap();
+    sweep_all(&store);
+    store.shared.machine.records().0.flush().unwrap();
+    drop(store);
+    let store = open(&disk, 1).unwrap();
+    assert_eq!(counted(&store), [(0, 8)]);
+}
+
 #[test]
 fn a_restore_that_was_given_up_or_never_began_comes_to_nothing() {
     let store = store();
