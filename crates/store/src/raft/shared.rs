@@ -194,8 +194,11 @@ impl StoreShared {
         // Release and acquire: see `Driver::compact`.
         self.flushed.store(self.machine.records().0.flushed_position(), Ordering::Release);
         self.machine.bury();
-        if self.machine.sweep()? {
-            self.chores.want();
+        match self.machine.sweep() {
+            Ok(true) => self.chores.want(),
+            // Nobody waits for it; the chores of a disk that has space again go on with it.
+            Ok(false) | Err(Error::Full(_)) => {}
+            Err(error) => return Err(error),
         }
         let compacted = self.compacted.load(Ordering::Acquire);
         if compacted < self.flushed.load(Ordering::Acquire) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kallisto_lsm::disk::MemDisk;
+use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, MemDisk};
 use kallisto_lsm::{Background, EntryBatch};
 
 use super::*;
@@ -111,6 +111,26 @@ fn a_sweep_behind_a_start_is_no_reason_to_ask_the_log_for_what_it_gave_back() {
     drop(store);
     let store = open(&disk, 1).unwrap();
     assert_eq!(counted(&store), [(0, 8)]);
+}
+
+#[test]
+fn a_sweep_on_a_full_disk_waits_for_space_and_ends_nothing() {
+    let disk = FaultyDisk::shared();
+    let mut options = options(1);
+    (options.engine.memtable_bytes, options.engine.frozen_max) = (16 << 10, 1);
+    let store = RaftStore::open(Arc::clone(&disk) as Arc<dyn Disk>, "s", options).unwrap();
+    let given_up = stage(&store, 5_000);
+    store.abandon_restore(given_up).wait().unwrap();
+    disk.plan(Some(DiskFault { kind: FaultKind::NoSpace, from: 0, until: u64::MAX }));
+    for _ in 0..10 {
+        store.shared.do_chores().unwrap();
+    }
+    assert_ne!(counted(&store), [], "there is no room to say that they are gone");
+    disk.plan(None);
+    for _ in 0..20 {
+        store.shared.do_chores().unwrap();
+    }
+    assert_eq!(counted(&store), []);
 }
 
 #[test]
