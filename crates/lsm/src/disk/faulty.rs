@@ -4,7 +4,7 @@
 //! [`DiskEvent`]; [`super::CrashReplay`] turns a record into what a power cut would have left. A [`DiskFault`] makes the
 //! n-th changing operation (or every one from the n-th on) fail in a chosen way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ const EIO: i32 = 5;
 pub enum FaultKind {
     /// A write, sync or name operation fails with EIO.
     Eio,
-    /// A create, or a write that makes a file longer, fails with ENOSPC; bytes that a file has can be written anew, and
+    /// A create, of a directory too, or a write that makes a file longer, fails with ENOSPC; bytes that a file has can be written anew, and
     /// syncs and removals work.
     NoSpace,
     /// A write stores half of its bytes and says so.
@@ -110,6 +110,8 @@ struct FaultyState {
     events: Vec<DiskEvent>,
     inodes: BTreeMap<PathBuf, u64>,
     inode_next: u64,
+    /// Directories that were made.
+    dirs: BTreeSet<PathBuf>,
 }
 
 /// What kind of operation asks for permission.
@@ -206,6 +208,14 @@ impl FaultyState {
         }
     }
 
+    /// Whether there is no room for anything new. Directories are not counted among the operations.
+    fn is_full(&self) -> bool {
+        self.fault.is_some_and(|fault| {
+            let is_now = (fault.from..fault.until).contains(&self.operations);
+            fault.kind == FaultKind::NoSpace && is_now
+        })
+    }
+
     fn inode_of(&self, path: &Path) -> u64 {
         *self.inodes.get(path).expect("the recorded disk knows each file it made")
     }
@@ -217,7 +227,14 @@ fn crash_error() -> io::Error {
 
 impl Disk for FaultyDisk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        self.inner.create_dir(dir)
+        let mut state = lock(&self.state);
+        let is_there = state.dirs.contains(dir) || state.inodes.keys().any(|p| p.starts_with(dir));
+        if !is_there && state.is_full() {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        self.inner.create_dir(dir)?;
+        state.dirs.insert(dir.to_owned());
+        Ok(())
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {

@@ -233,11 +233,18 @@ impl Cluster {
                 }
                 Some(_) | None => {}
             }
-            sink.take(chunk.into()).unwrap();
+            match sink.take(chunk.into()) {
+                // Its disk: it is told again.
+                Err(Error::Full(_)) => return,
+                taken => taken.unwrap(),
+            }
             came += 1;
             self.chunks.set(self.chunks.get() + 1);
         }
-        sink.finish().unwrap();
+        match sink.finish() {
+            Err(Error::Full(_)) => {}
+            finished => finished.unwrap(),
+        }
     }
 
     /// The third server was away beyond the log: everybody else has more, and forgot what they kept for it.

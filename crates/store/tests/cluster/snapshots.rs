@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_store::{Error, Replicated, Store};
+use kallisto_store::{Error, Invitation, MemberRole, Replicated, Store};
 
 use crate::common::{Mirror, put};
 use crate::harness::{Break, Cluster};
@@ -249,4 +249,35 @@ fn an_engine_that_was_replaced_is_removed_once_nobody_reads_it() {
     cluster.until("somebody leads", |cluster| cluster.leader().is_some());
     flush(&cluster);
     assert_eq!(engines(&cluster, 3).len(), 1, "{:?}", engines(&cluster, 3));
+}
+
+#[test]
+fn a_full_disk_without_room_for_a_directory_waits_for_space_and_takes_the_snapshot_then() {
+    let mut cluster = Cluster::with_one_left_behind(&large_values());
+    cluster.fill_disks(&[3]);
+    cluster.cut.clear();
+    (0..300).for_each(|_| cluster.tick());
+    assert!(!cluster.caught_up(3));
+    assert_ne!(cluster.store(3).leadership().leader_id, 0, "it lives and follows");
+    cluster.make_space();
+    cluster.bring_back();
+    cluster.write("after");
+    cluster.assert_replicas_are_equal();
+}
+
+#[test]
+fn a_server_without_room_joins_nobody_and_goes_on_as_it_was() {
+    let cluster = Cluster::new(2);
+    cluster.decide(cluster.store(1).commit(put("first", "1"))).unwrap();
+    cluster.fill_disks(&[2]);
+    let invitation = || Invitation {
+        store_id: cluster.store(1).store_id(),
+        node_id: 2,
+        peers: vec![Cluster::peer(1)],
+    };
+    let joined = cluster.decide(cluster.store(2).join(invitation()));
+    assert!(matches!(joined, Err(Error::Full(_))), "{joined:?}");
+    cluster.make_space();
+    cluster.join(2, MemberRole::Learner);
+    cluster.assert_replicas_are_equal();
 }

@@ -73,7 +73,19 @@ impl Driver {
             membership: ConfState::default(),
             directory: peers,
         };
-        Incoming::fill_empty(&self.shared, &replacement)?;
+        let filled = match self.has_room(STATE_BYTES_MAX)? {
+            true => Incoming::fill_empty(&self.shared, &replacement),
+            false => Err(Error::Full("the log has no room for another beginning".into())),
+        };
+        match filled {
+            Ok(()) => {}
+            // Nothing was begun: whoever asked may do so again.
+            Err(full @ Error::Full(_)) => {
+                promise.keep(Err(full));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
         let identity = LogIdentity { store_id, node_id };
         self.begin_anew(identity, &replacement, HardState::default())?;
         let index = {

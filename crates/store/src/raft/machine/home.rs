@@ -29,7 +29,10 @@ impl EngineHome {
         self.disk
             .create_dir(&self.engine_dir(engine))
             .and_then(|()| self.disk.sync_dir(&self.dir))
-            .map_err(|error| Error::Unavailable(format!("make an engine: {error}")))?;
+            .map_err(|error| match kallisto_lsm::is_full(&error) {
+                true => Error::Full(format!("make an engine: {error}")),
+                false => Error::Unavailable(format!("make an engine: {error}")),
+            })?;
         Ok(Engine::open(Arc::clone(&self.disk), self.engine_dir(engine), options)?)
     }
 
