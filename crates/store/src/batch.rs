@@ -6,8 +6,8 @@
 
 use crate::{Error, Value};
 
-/// Longest key of a record, in bytes: one less than the engine's, which keeps a byte for itself.
-pub const KEY_BYTES_MAX: usize = (64 << 10) - 1;
+/// Longest key of a record, in bytes: less than the engine's by what stands before that of a record that was restored.
+pub const KEY_BYTES_MAX: usize = (64 << 10) - 9;
 /// Longest value of a record, in bytes.
 pub const VALUE_BYTES_MAX: usize = 32 << 20;
 /// Longest note of a delete, in bytes.

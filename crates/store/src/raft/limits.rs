@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kallisto_lsm::segment_log::PAYLOAD_BYTES_MAX;
 
-use crate::batch::{BATCH_BYTES_MAX, BATCH_OPS_MAX};
+use super::machine::ENGINE_KEY_OVERHEAD;
+use crate::batch::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_BYTES_MAX};
 
 /// Commits that may wait to be proposed; one more is refused as busy.
 pub(crate) const WAITING_MAX: usize = 16 << 10;
@@ -99,6 +100,7 @@ const _: () = assert!(SNAPSHOT_CHUNK_BYTES + ENTRY_BYTES_MAX < crate::CHUNK_BYTE
 const _: () = assert!(HAND_OUT_BYTES_MAX as usize + ENTRY_BYTES_MAX < crate::MESSAGE_BYTES_MAX);
 const _: () = assert!(WAITING_BYTES_MAX >= ENTRY_BYTES_MAX);
 const _: () = assert!(ENTRY_BYTES_MAX < u32::MAX as usize);
+const _: () = assert!(KEY_BYTES_MAX + ENGINE_KEY_OVERHEAD <= kallisto_lsm::limits::KEY_BYTES_MAX);
 const _: () = assert!(4 * 8 * MEMBERS_MAX + 256 < STATE_BYTES_MAX);
 const _: () = assert!(RESTING_BYTES_MAX < MEMTABLE_BYTES);
 const _: () = assert!(ELECTION_TICKS > HEARTBEAT_TICKS);

@@ -241,6 +241,9 @@ impl RaftStore {
     }
 
     fn step(&self, step: &RestoreStep) -> Commit {
+        if let Err(error) = step.check_limits() {
+            return Commit::decided(Err(error));
+        }
         let data = step.encode();
         self.request(|promise| DriverRequest::Commit { data, need: Need::Usual, promise })
     }

@@ -19,8 +19,10 @@
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use bytes::Bytes;
-use kallisto_codec::{ByteReader, put_bytes};
+use kallisto_codec::{ByteReader, VARINT_BYTES_MAX, put_bytes};
 
+use super::limits::ENTRY_BYTES_MAX;
+use crate::Error;
 use crate::batch::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::codec::SharedReader;
 
@@ -30,6 +32,8 @@ const BEGIN: u8 = 0;
 const STAGE: u8 = 1;
 const SWITCH: u8 = 2;
 const ABANDON: u8 = 3;
+/// Bytes of a stage before its records.
+const STAGE_HEAD_BYTES: usize = 1 + 1 + 8;
 
 /// One step of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +63,29 @@ impl RestoreStep {
     /// Whether an entry's bytes are a step and no batch.
     pub(crate) fn is_in(bytes: &[u8]) -> bool {
         bytes.first() == Some(&STEP_FORMAT)
+    }
+
+    /// Refuses a step that no entry of the log holds, or that is more than who reads the log takes.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub(crate) fn check_limits(&self) -> Result<(), Error> {
+        let Self::Stage(_, records) = self else { return Ok(()) };
+        let mut bytes = STAGE_HEAD_BYTES;
+        for (key, value) in records {
+            if key.len() > KEY_BYTES_MAX {
+                return Err(Error::TooLarge("bytes of a key"));
+            }
+            if value.len() > VALUE_BYTES_MAX {
+                return Err(Error::TooLarge("bytes of a value"));
+            }
+            bytes += key.len() + value.len() + 2 * VARINT_BYTES_MAX;
+        }
+        if bytes > ENTRY_BYTES_MAX {
+            Err(Error::TooLarge("bytes of a restore's step"))
+        } else {
+            Ok(())
+        }
     }
 
     /// The bytes of a step.

@@ -7,6 +7,7 @@ use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, MemDisk};
 use kallisto_lsm::{Background, EntryBatch};
 
 use super::*;
+use crate::batch::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::{RaftOptions, RaftStore, Replicated, Store};
 
 fn options(seed: u64) -> RaftOptions {
@@ -131,6 +132,31 @@ fn a_sweep_on_a_full_disk_waits_for_space_and_ends_nothing() {
         store.shared.do_chores().unwrap();
     }
     assert_eq!(counted(&store), []);
+}
+
+/// A backup is believed at its end only, and staged before; what an entry says has limits that a reader of the log holds.
+#[test]
+fn what_no_entry_holds_is_not_staged_and_the_store_opens_again() {
+    let disk = MemDisk::shared();
+    let store = open(&disk, 1).unwrap();
+    put(&store, b"k", 1);
+    let generation = store.begin_restore().wait().unwrap();
+    let record = |key: usize, value: usize| (vec![1; key].into(), vec![2; value].into());
+    let too_large = vec![record(1, 20 << 20), record(2, 20 << 20)];
+    let refused =
+        [too_large, vec![record(KEY_BYTES_MAX + 1, 1)], vec![record(1, VALUE_BYTES_MAX + 1)]];
+    for records in refused {
+        let staged = store.stage(generation, records).wait();
+        assert!(matches!(staged, Err(Error::TooLarge(_))), "{staged:?}");
+    }
+    let longest = vec![record(KEY_BYTES_MAX, 1), record(1, VALUE_BYTES_MAX)];
+    store.stage(generation, longest).wait().unwrap();
+    store.finish_restore(generation, 2).wait().unwrap();
+    // Records that were restored have longer keys below than those before.
+    put(&store, &[1; KEY_BYTES_MAX], 1);
+    drop(store);
+    let store = open(&disk, 1).unwrap();
+    assert!(store.get(&[1; KEY_BYTES_MAX]).unwrap().is_some());
 }
 
 #[test]
