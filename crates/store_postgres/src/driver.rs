@@ -111,7 +111,7 @@ impl<D: StoreDatabase> PgDriver<D> {
         self.shared.keeper_wake.notify_one();
     }
 
-    async fn connect(&mut self) {
+    pub(crate) async fn connect(&mut self) {
         match self.open().await {
             Ok(session) => {
                 tracing::info!("connected to the database again");
@@ -162,7 +162,7 @@ impl<D: StoreDatabase> PgDriver<D> {
         reads.into_iter().for_each(|promise| promise.keep(Err(away())));
     }
 
-    async fn turn(&mut self) -> Result<DriverTurn, DatabaseFailure> {
+    pub(crate) async fn turn(&mut self) -> Result<DriverTurn, DatabaseFailure> {
         let role = lock(&self.shared.lead).role;
         if self.unknown.is_some()
             && let PgRole::Leading { epoch } = role

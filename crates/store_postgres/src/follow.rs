@@ -11,7 +11,8 @@ use kallisto_store::{Error, Replaced};
 
 use crate::database::{DatabaseFailure, DatabaseSession, StoreDatabase};
 use crate::driver::{PgDriver, committed, unknown};
-use crate::shared::{PgRole, lock};
+use crate::limits::PATIENCE;
+use crate::shared::{PgRole, WaitingBatch, lock};
 
 impl<D: StoreDatabase> PgDriver<D> {
     /// Reads what others committed. Whether that was all there is.
@@ -99,9 +100,15 @@ impl<D: StoreDatabase> PgDriver<D> {
             return;
         };
         let waiting = group.into_waiting();
+        let now = self.shared.clock.now();
         match lock(&self.shared.lead).role {
             PgRole::Leading { .. } | PgRole::Elected { .. } => {
-                lock(&self.shared.queue).put_back(waiting);
+                // One that takes longer than a statement may is sent again and again, and all others wait behind it.
+                let is_old = |w: &WaitingBatch| now.saturating_sub(w.since) > PATIENCE;
+                let (old, again): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_old);
+                lock(&self.shared.queue).put_back(again);
+                let late = || Error::Unavailable("the database did not take it in time".to_owned());
+                old.into_iter().for_each(|w| w.promise.keep(Err(late())));
             }
             PgRole::Following => {
                 waiting.into_iter().for_each(|w| w.promise.keep(Err(Error::NotLeader)));

@@ -1,5 +1,6 @@
 //! A commit that takes its time, on a database that does nothing else.
 
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Waker};
 
 use bytes::Bytes;
@@ -19,6 +20,18 @@ use crate::shared::tests::{SetClock, shared};
 struct SlowDatabase {
     clock: Arc<SetClock>,
     commit_ms: u64,
+    /// Which commits come to their end; all of them if this is `None`. It gives the next epoch to whoever asks, then.
+    epoch: Option<Arc<AtomicU64>>,
+    /// It refuses to say what is there.
+    refuses: bool,
+    naps: Arc<AtomicU64>,
+}
+
+impl SlowDatabase {
+    fn new(clock: &Arc<SetClock>, commit_ms: u64) -> Self {
+        let (clock, naps) = (Arc::clone(clock), Arc::default());
+        Self { clock, commit_ms, epoch: None, refuses: false, naps }
+    }
 }
 
 impl StoreDatabase for SlowDatabase {
@@ -28,7 +41,12 @@ impl StoreDatabase for SlowDatabase {
         Ok(self.clone())
     }
 
-    async fn sleep(&self, _: Duration) {}
+    async fn sleep(&self, _: Duration) {
+        // Who naps for ever is caught.
+        if self.naps.fetch_add(1, Ordering::Relaxed) > 100 {
+            std::future::pending::<()>().await;
+        }
+    }
 
     async fn rest(&self, _: Duration, _: &Notify) {}
 
@@ -44,7 +62,10 @@ fn not_asked<T>() -> DatabaseResult<T> {
 impl DatabaseSession for SlowDatabase {
     async fn commit(&self, _: &CommitOrder<'_>) -> DatabaseResult<bool> {
         self.clock.advance(self.commit_ms);
-        Ok(true)
+        match self.epoch {
+            Some(_) => not_asked(),
+            None => Ok(true),
+        }
     }
 
     fn is_closed(&self) -> bool {
@@ -52,7 +73,7 @@ impl DatabaseSession for SlowDatabase {
     }
 
     async fn listen(&self) -> DatabaseResult<()> {
-        not_asked()
+        Ok(())
     }
 
     async fn prepare(&self) -> DatabaseResult<[u8; 16]> {
@@ -67,8 +88,20 @@ impl DatabaseSession for SlowDatabase {
         not_asked()
     }
 
-    async fn poll(&self, _: u64) -> DatabaseResult<PolledChanges> {
-        not_asked()
+    async fn poll(&self, behind: u64) -> DatabaseResult<PolledChanges> {
+        if self.refuses {
+            return Err(DatabaseFailure::Refused(Error::Unavailable("no such table".to_owned())));
+        }
+        let Some(epoch) = &self.epoch else { return not_asked() };
+        Ok(PolledChanges {
+            epoch: epoch.load(Ordering::Relaxed),
+            tip: behind,
+            generation: 0,
+            trimmed: 0,
+            holder: 1,
+            rows: Vec::new(),
+            has_more: false,
+        })
     }
 
     async fn trim(&self, _: u64, _: u64) -> DatabaseResult<()> {
@@ -88,7 +121,9 @@ impl DatabaseSession for SlowDatabase {
     }
 
     async fn refence(&self, _: u64, _: u64) -> DatabaseResult<Option<TakenLease>> {
-        not_asked()
+        let Some(epoch) = &self.epoch else { return not_asked() };
+        let epoch = epoch.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Some(TakenLease { epoch, position: 9 }))
     }
 
     async fn renew(&self, _: u64, _: u64) -> DatabaseResult<bool> {
@@ -143,7 +178,7 @@ fn a_lead_that_a_commit_prolongs_is_counted_from_when_it_was_sent() {
     let shared = Arc::new(shared(&clock));
     shared.elect(TakenLease { epoch: 3, position: 9 }, Duration::ZERO);
     shared.lead(3);
-    let database = SlowDatabase { clock: Arc::clone(&clock), commit_ms: 2500 };
+    let database = SlowDatabase::new(&clock, 2500);
     let mut driver = PgDriver::new(Arc::clone(&shared), database.clone(), database);
 
     let sent = clock.advance(1000);
@@ -159,4 +194,35 @@ fn a_lead_that_a_commit_prolongs_is_counted_from_when_it_was_sent() {
     assert_eq!(shared.position(), Position(10));
     assert_eq!(lock(&shared.lead).until, sent + LEASE);
     assert_eq!(shared.as_of().to_bits(), AsOf::at(sent).to_bits(), "others may have read since");
+}
+
+/// Longer than a statement may take, however often it is sent: others wait behind it.
+#[test]
+fn a_commit_that_never_comes_to_its_end_in_time_is_given_up_for_those_behind_it() {
+    let clock = Arc::new(SetClock::default());
+    let shared = Arc::new(shared(&clock));
+    shared.elect(TakenLease { epoch: 3, position: 9 }, Duration::ZERO);
+    shared.lead(3);
+    let epoch = Some(Arc::new(AtomicU64::new(3)));
+    let database = SlowDatabase { epoch, ..SlowDatabase::new(&clock, 4000) };
+    let mut driver = PgDriver::new(Arc::clone(&shared), database.clone(), database);
+    let mut batch = Batch::new();
+    batch.put(b"key".to_vec(), b"large".to_vec());
+    let (promise, mut commit) = Commit::promised();
+    let waiting = WaitingBatch { batch, promise, since: clock.advance(1000), bytes: 8 };
+    shared.push(crate::shared::PgRequest::Commit(waiting));
+
+    let mut running = pin!(async {
+        // As the task does, but for its end.
+        for _ in 0..100 {
+            if driver.turn().await.is_err() {
+                driver.connect().await;
+            }
+        }
+    });
+    let done = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(done.is_ready());
+    let answer = pin!(&mut commit).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(answer, Poll::Ready(Err(Error::Unavailable(_)))), "{answer:?}");
+    assert!(clock.advance(0) < Duration::from_secs(30), "{:?}", clock.advance(0));
 }
