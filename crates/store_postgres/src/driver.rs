@@ -78,6 +78,10 @@ impl<D: StoreDatabase> PgDriver<D> {
                 Err(DatabaseFailure::Refused(error)) => {
                     tracing::error!(%error, "the database refuses a statement of the storage");
                     self.shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+                    if self.shared.is_closing() {
+                        // It would refuse the same again, for as long as whoever stops this server waits.
+                        break;
+                    }
                     self.database.sleep(self.pause).await;
                     self.pause = (self.pause * 2).min(PAUSE_LONGEST);
                     self.give_up_old();

@@ -226,3 +226,15 @@ fn a_commit_that_never_comes_to_its_end_in_time_is_given_up_for_those_behind_it(
     assert!(matches!(answer, Poll::Ready(Err(Error::Unavailable(_)))), "{answer:?}");
     assert!(clock.advance(0) < Duration::from_secs(30), "{:?}", clock.advance(0));
 }
+
+#[test]
+fn a_store_ends_though_the_database_refuses_what_it_asks() {
+    let clock = Arc::new(SetClock::default());
+    let shared = Arc::new(shared(&clock));
+    let database = SlowDatabase { refuses: true, ..SlowDatabase::new(&clock, 0) };
+    let driver = PgDriver::new(Arc::clone(&shared), database.clone(), database);
+    shared.closing.store(true, Ordering::Release);
+    let ended = pin!(driver.run()).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(ended.is_ready(), "whoever stops the server waits for it");
+    assert!(shared.drained.load(Ordering::Acquire));
+}
