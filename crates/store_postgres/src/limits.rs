@@ -35,6 +35,8 @@ pub(crate) const WAITING_MAX: usize = 64 << 10;
 pub(crate) const WAITING_BYTES_MAX: usize = 256 << 20;
 /// Change rows that are fetched at once.
 pub const POLL_ROWS: usize = 16;
+/// Change rows are fetched at once until they take so many bytes: all of them have to come in the time of a statement.
+pub(crate) const POLL_BYTES: i64 = 1 << 20;
 /// A leader forgets change rows that are so many batches behind; who is further behind loads the records.
 pub(crate) const CHANGES_KEPT: u64 = 20_000;
 /// Batches between two times that it does.

@@ -164,8 +164,10 @@ impl PgStatements {
             ),
             poll: format!(
                 "SELECT m.epoch, m.position, m.generation, m.trimmed, m.holder, c.first, c.position, c.epoch, c.body
-                 FROM {meta} m LEFT JOIN LATERAL (SELECT first, position, epoch, body FROM {changes} WHERE position > $1
-                   ORDER BY position LIMIT $2) c ON true WHERE m.id = 1 ORDER BY c.position"
+                 FROM {meta} m LEFT JOIN LATERAL (SELECT first, position, epoch, body FROM (
+                   SELECT first, position, epoch, body, sum(octet_length(body)) OVER (ORDER BY position) - octet_length(body) AS before
+                   FROM (SELECT first, position, epoch, body FROM {changes} WHERE position > $1 ORDER BY position LIMIT $2) n
+                   ) b WHERE before < $3) c ON true WHERE m.id = 1 ORDER BY c.position"
             ),
             records: format!(
                 "SELECT m.epoch, m.position, m.generation, r.key, r.seqno, r.value FROM {meta} m LEFT JOIN {records} r ON true WHERE m.id = 1"

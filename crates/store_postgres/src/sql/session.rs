@@ -17,7 +17,9 @@ use crate::database::{
     ChangeRow, CommitOrder, DatabaseFailure, DatabaseResult, DatabaseSession, LeaseLook,
     ListedServer, LoadedRecords, PolledChanges, RestoreOrder, SwitchOutcome, TakenLease,
 };
-use crate::limits::{ALIVE, LEASE, LONG_STATEMENT, POLL_ROWS, SERVERS_MAX, SILENT_MAX, STATEMENT};
+use crate::limits::{
+    ALIVE, LEASE, LONG_STATEMENT, POLL_BYTES, POLL_ROWS, SERVERS_MAX, SILENT_MAX, STATEMENT,
+};
 use crate::{MissingTables, Sharing};
 
 /// A connection with the statements that go over it.
@@ -143,8 +145,11 @@ impl DatabaseSession for SqlSession {
     }
 
     async fn poll(&self, behind: u64) -> DatabaseResult<PolledChanges> {
-        let parameters: [PgParameter<'_>; 2] =
-            [(&behind.cast_signed(), Type::INT8), (&(POLL_ROWS as i64), Type::INT8)];
+        let parameters: [PgParameter<'_>; 3] = [
+            (&behind.cast_signed(), Type::INT8),
+            (&(POLL_ROWS as i64), Type::INT8),
+            (&POLL_BYTES, Type::INT8),
+        ];
         let found = self.ask(&self.statements.poll, &parameters).await?;
         let head = only(&found)?;
         let mut rows = Vec::new();
@@ -155,13 +160,15 @@ impl DatabaseSession for SqlSession {
                 rows.push(ChangeRow { first, last, epoch: number(row, 7)?, batches });
             }
         }
+        let tip = number(head, 1)?;
         Ok(PolledChanges {
             epoch: number(head, 0)?,
-            tip: number(head, 1)?,
+            tip,
             generation: number(head, 2)?,
             trimmed: number(head, 3)?,
             holder: number(head, 4)?,
-            has_more: rows.len() == POLL_ROWS,
+            // Those that were fetched are as many as may be, or take as many bytes.
+            has_more: rows.last().is_some_and(|row| row.last < tip),
             rows,
         })
     }

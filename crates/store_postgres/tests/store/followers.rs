@@ -41,6 +41,25 @@ fn a_follower_that_was_away_for_longer_than_changes_are_kept_reads_all_records()
     until("it to follow", || value(&two, "next").is_some());
 }
 
+/// As an import leaves them: more than the wire carries in the time that a statement may take.
+#[test]
+fn a_follower_on_a_narrow_wire_catches_up_with_large_changes() {
+    let Some(database) = Postgres::start("narrow") else { return };
+    let one = open(&database.url(), "one");
+    begin(&one);
+    let (two, proxy) = open_behind_wire(&database, "two");
+    until("it to follow", || value(&two, "first").is_some());
+    proxy.set(DatabaseWire::Cut);
+    let large = "x".repeat(1 << 20);
+    for n in 0..10 {
+        one.commit(put(&format!("k{n}"), &large)).wait().unwrap();
+    }
+    proxy.set(DatabaseWire::Narrow);
+    until("it to have caught up", || two.position() == one.position());
+    assert_eq!(two.stats().database.unwrap().loads, 1, "by what changed");
+    assert!(value(&two, "k9").is_some_and(|value| value == large));
+}
+
 #[test]
 fn without_notifications_a_follower_asks_by_the_clock() {
     let Some(database) = Postgres::start("unnotified") else { return };

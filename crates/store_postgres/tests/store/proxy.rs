@@ -10,6 +10,9 @@ use std::time::Duration;
 /// How often a connection looks whether its wire has a fault.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// How long a narrow wire takes for a kilobyte.
+const NARROW: Duration = Duration::from_micros(600);
+
 /// What a wire does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DatabaseWire {
@@ -24,6 +27,9 @@ pub(crate) enum DatabaseWire {
     AnswersLost,
     /// Notifications are lost, everything else arrives.
     NotificationsLost,
+    /// Everything arrives, 1.6 MB of it a second.
+    #[allow(dead_code, reason = "tests of another crate use their part")]
+    Narrow,
 }
 
 /// A proxy in front of a database.
@@ -134,6 +140,9 @@ fn pump(
         }
         if now == DatabaseWire::Cut {
             break;
+        }
+        if now == DatabaseWire::Narrow {
+            std::thread::sleep(NARROW * u32::try_from(length.div_ceil(1 << 10)).unwrap());
         }
         if target.write_all(&flow.pass(&piece[..length], now)).is_err() {
             break;
