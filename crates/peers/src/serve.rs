@@ -225,6 +225,10 @@ async fn requests(
     while let Some((FrameKind::Request, mut request)) =
         frame::read(&mut reader, &mut buffer).await?
     {
+        if !shared.is_member(from) {
+            // Whoever asked hears that there is no answer.
+            break;
+        }
         let number = request.try_get_u64_le().map_err(|_| io::Error::other("a short request"))?;
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
         let Some(upper) = shared.upper.get() else { break };

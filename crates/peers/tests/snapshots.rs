@@ -176,3 +176,21 @@ fn a_stranger_that_holds_many_connections_keeps_no_peer_out() {
     assert_eq!(fetch(&ports[1], None), Outcome::Whole((0..CHUNKS).collect()));
     drop(held);
 }
+
+/// Its certificate does not end: what it may ask ends with its place among the members, also over a connection that is there.
+#[test]
+fn a_server_that_was_removed_is_answered_no_more() {
+    let ports = ports();
+    ports[0].serve(Arc::new(Sending { fails_at: Mutex::new(None) }));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ask = || {
+        let asked = ports[1].ask(1, Bytes::from_static(b"who leads"));
+        runtime.block_on(async { timeout(PATIENCE, asked).await.unwrap() })
+    };
+    assert_eq!(ask(), Ok(Bytes::from_static(b"who leads")));
+    ports[0].know(&[Peer { id: 1, ..ports[0].own().clone() }]);
+    for _ in 0..3 {
+        let answer = ask();
+        assert!(answer.is_err(), "{answer:?}");
+    }
+}
