@@ -1,5 +1,6 @@
 //! Connections to peers: dialling, the lane of messages, and fetching a snapshot.
 
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
@@ -117,18 +118,26 @@ async fn hear(mut reader: ReadHalf<TlsStream<TcpStream>>, shared: &PortShared) -
     Err(io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Writes and empties a buffer.
+/// What becomes of a step in which the other end has to take something.
+async fn in_time<T>(step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(UNREAD_TIMEOUT, step).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Writes and empties a buffer. However long all of it takes: the largest messages take a slow wire longer than a peer may
+/// take nothing.
 pub(crate) async fn write(
     stream: &mut (impl AsyncWriteExt + Unpin),
     out: &mut BytesMut,
 ) -> io::Result<()> {
-    let writing = async {
-        stream.write_all(out).await?;
-        stream.flush().await
-    };
-    timeout(UNREAD_TIMEOUT, writing)
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    let mut rest = &out[..];
+    while !rest.is_empty() {
+        let taken = in_time(stream.write(rest)).await?;
+        if taken == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    in_time(stream.flush()).await?;
     // A large message is no reason to keep so much memory.
     if out.capacity() > 2 * WRITE_BYTES {
         *out = BytesMut::new();
@@ -216,5 +225,69 @@ async fn copy(
         if chunks.send(came).await.is_err() || last {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use std::time::Duration;
+
+    use tokio::io::AsyncWrite;
+    use tokio::time::{Sleep, sleep};
+
+    use super::*;
+
+    /// Takes so many bytes in a second.
+    struct SlowWire {
+        bytes: usize,
+        taken: usize,
+        pause: Pin<Box<Sleep>>,
+    }
+
+    impl AsyncWrite for SlowWire {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            if self.pause.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.pause = Box::pin(sleep(Duration::from_secs(1)));
+            let taken = bytes.len().min(self.bytes);
+            if taken == 0 {
+                return Poll::Pending;
+            }
+            self.taken += taken;
+            Poll::Ready(Ok(taken))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// It would be sent again, and take as long again, for ever.
+    #[tokio::test(start_paused = true)]
+    async fn a_message_takes_as_long_as_its_peer_takes_something_and_no_longer() {
+        let began = Instant::now();
+        let pause = || Box::pin(sleep(Duration::ZERO));
+        let mut wire = SlowWire { bytes: 1 << 10, taken: 0, pause: pause() };
+        let mut out = BytesMut::zeroed(60 << 10);
+        write(&mut wire, &mut out).await.unwrap();
+        assert_eq!((wire.taken, out.len()), (60 << 10, 0));
+        assert!(began.elapsed() >= Duration::from_secs(59));
+
+        let (began, mut wire) = (Instant::now(), SlowWire { bytes: 0, taken: 0, pause: pause() });
+        let mut out = BytesMut::zeroed(1);
+        let refused = write(&mut wire, &mut out).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed().as_secs(), UNREAD_TIMEOUT.as_secs());
     }
 }

@@ -128,7 +128,7 @@ pub(super) const LIBRARIES: &[CrateArrows] = &[
             "tokio-rustls",
             "tracing",
         ],
-        for_tests: &[],
+        for_tests: &["tokio"],
     },
     CrateArrows {
         folder: "crates/hcl",
