@@ -22,6 +22,8 @@ use crate::view::NamespaceContext;
 const PASS_RECORDS_MAX: usize = 1 << 16;
 /// Records written back in one batch.
 const BATCH_RECORDS_MAX: usize = 128;
+/// Their bytes. A larger record has a batch of its own.
+const BATCH_BYTES_MAX: usize = 1 << 20;
 
 impl Core {
     /// The active data key: its version, since when, and how many records it sealed.
@@ -141,14 +143,25 @@ fn find_stale(context: &NamespaceContext, active: u32) -> Result<StaleRecords, S
 /// Seals records anew, each on the condition that it is still the one that was read. When one lost
 /// its race the others of its batch are found again by the next pass.
 fn write_back(context: &NamespaceContext, storage_keys: &[Vec<u8>]) -> Result<u64, StoreError> {
-    let mut batch = Batch::new();
-    let mut written = 0;
+    let (mut batch, mut bytes, mut written) = (Batch::new(), 0, 0);
     for storage in storage_keys {
-        if let Some((key, record)) = context.store.get_stored(storage)? {
-            batch.expect(key.clone(), record.seqno);
-            batch.put(key, record.value);
-            written += 1;
+        let Some((key, record)) = context.store.get_stored(storage)? else { continue };
+        if bytes + record.value.len() > BATCH_BYTES_MAX {
+            written += commit_back(context, std::mem::take(&mut batch))?;
+            bytes = 0;
         }
+        bytes += record.value.len();
+        batch.expect(key.clone(), record.seqno);
+        batch.put(key, record.value);
+    }
+    Ok(written + commit_back(context, batch)?)
+}
+
+/// Commits what was sealed anew; how many records that were.
+fn commit_back(context: &NamespaceContext, batch: Batch) -> Result<u64, StoreError> {
+    let written = batch.ops().len() as u64;
+    if written == 0 {
+        return Ok(0);
     }
     match outcome_of(&*context.threads, context.store.commit(batch)) {
         Some(Ok(_)) => Ok(written),

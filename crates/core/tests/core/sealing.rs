@@ -164,6 +164,25 @@ fn who_leads_goes_on_with_a_reencryption_that_was_cut_short() {
     site.assert_holds("r/7", "value 7");
 }
 
+/// Together they are more than one batch holds.
+#[test]
+fn large_records_are_reencrypted_too() {
+    let site = Site::open(1 << 20);
+    let large = "x".repeat(700 << 10);
+    (0..60).for_each(|n| site.put(&format!("large/{n}"), &large));
+    pollster::block_on(site.core.seal()).unwrap();
+    let threads = Arc::new(Interrupted { refuses: false.into() });
+    let core = sealed(Arc::clone(&site.store), 1 << 20).with_threads(threads as _);
+    let site = Site { store: Arc::clone(&site.store), core, keys: site.keys.clone() };
+    site.unseal();
+    site.ask(Operation::Update, "sys/rotate", "").unwrap();
+    let old = stored(&site).into_iter().filter(|(key, value)| {
+        key[0] != 0 && kallisto_barrier::envelope_key_version(value) != Some(2)
+    });
+    assert_eq!(old.count(), 0);
+    site.assert_holds("large/7", &large);
+}
+
 /// Every pair of a few records swapped below the barrier: nothing opens in another's place.
 #[test]
 fn records_swapped_on_disk_are_refused() {
