@@ -78,6 +78,28 @@ fn a_follower_that_was_put_back_says_so_and_ends() {
     assert!(what.contains("put back from an older copy"), "{what}");
 }
 
+/// As a power cut leaves a follower in batch mode: its votes were synced, and the last of its entries were not.
+#[test]
+fn a_follower_that_lost_entries_follows_another_leader() {
+    let mut cluster = Cluster::of_three();
+    cluster.write("early");
+    cluster.assert_replicas_are_equal();
+    let leader = cluster.leader().unwrap();
+    let follower = (1..=3).find(|id| *id != leader).unwrap();
+    let other = (1..=3).find(|id| ![leader, follower].contains(id)).unwrap();
+    let earlier = cluster.disk(follower);
+    (0..40).for_each(|n| _ = cluster.write(&format!("key-{n}")));
+    cluster.assert_replicas_are_equal();
+    cluster.put_back(follower, &earlier);
+    (0..50).for_each(|_| cluster.tick());
+    assert!(matches!(cluster.store(follower).save().wait(), Err(Error::Lost(_))));
+    cluster.decide(cluster.store(leader).transfer(Some(other))).unwrap();
+    cluster.put_back(follower, &earlier);
+    cluster.until("it caught up", |cluster| cluster.caught_up(follower));
+    cluster.write("after");
+    cluster.assert_replicas_are_equal();
+}
+
 /// What a full disk refuses a secret it does not refuse a revocation, whoever of three has how much room.
 #[test]
 fn what_is_essential_is_taken_while_most_disks_are_full() {
