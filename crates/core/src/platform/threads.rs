@@ -83,6 +83,21 @@ impl Threads for OwnThreads {
 mod tests {
     use super::*;
 
+    /// The unit that systemd runs the server by denies system calls: not the one by which threads give way, which would fail without a word.
+    #[test]
+    fn the_unit_for_systemd_lets_threads_give_way() {
+        let unit = include_str!("../../../../contrib/systemd/kallisto.service");
+        let mut allowed = true;
+        for words in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
+            let (denies, words) =
+                words.strip_prefix('~').map_or((false, words), |rest| (true, rest));
+            if words.split(' ').any(|word| word == "setpriority" || word == "@resources") {
+                allowed = !denies;
+            }
+        }
+        assert!(allowed);
+    }
+
     fn nice() -> i32 {
         rustix::process::getpriority_process(None).expect("a thread knows its nice value")
     }
