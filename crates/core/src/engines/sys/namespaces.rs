@@ -161,7 +161,8 @@ impl NamespaceRoutes<'_> {
             )));
         }
         if self.root.view.namespaces.len() >= NAMESPACES_MAX {
-            return Err(Error::Unavailable(format!("there are {NAMESPACES_MAX} namespaces")));
+            let why = format!("there are {NAMESPACES_MAX} namespaces, as many as there may be");
+            return Err(Error::invalid(why));
         }
         if let Some(mount) = self.here.view.mounts.conflict(&format!("{name}/")) {
             return Err(Error::invalid(format!(

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::api::error::Error;
 use crate::api::json::Json;
+use crate::limits::NAMESPACES_MAX;
 use crate::platform::lockout::NameOwner;
 use crate::platform::server_info::ServerInfo;
 use crate::records::lockout_rules::LockoutRules;
@@ -33,6 +34,23 @@ impl super::Ask<'_> {
         self.ask(core, Update, "sys/unseal", &object(&[("key", key)])).unwrap();
         assert!(!core.is_sealed());
     }
+}
+
+#[test]
+fn one_namespace_more_than_there_may_be_is_refused_as_a_wrong_request() {
+    let (_, core, _) = open();
+    for at in 0..NAMESPACES_MAX {
+        make(&core, "", &format!("n{at}"));
+    }
+    // No server will ever have room for it: clients must not send it again.
+    let refused = root("").ask(&core, Update, "sys/namespaces/over", "{}");
+    let why = "there are 1000 namespaces, as many as there may be".to_owned();
+    assert_eq!(refused.err(), Some(Error::Invalid(why.clone())));
+    assert_eq!(
+        root("n0").ask(&core, Update, "sys/namespaces/over", "{}").err(),
+        Some(Error::Invalid(why))
+    );
+    make(&core, "", "n7");
 }
 
 #[test]
