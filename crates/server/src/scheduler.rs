@@ -128,6 +128,9 @@ impl Scheduler {
                     awaits_others = false;
                     seal = try_seal(&core);
                 }
+                if core.take_sealed_by_state() {
+                    seal = try_seal(&core);
+                }
                 if seal == AutoUnseal::Pending && passes.is_multiple_of(SEAL_PASSES) {
                     seal = try_seal(&core);
                 }

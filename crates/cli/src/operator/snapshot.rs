@@ -162,7 +162,8 @@ impl Restore {
             false => "Success! The snapshot is restored.",
             true => {
                 "Success! The snapshot is restored. Where its unseal keys are others, the server is sealed now:\n\
-                 kallisto operator unseal, with the shares of the snapshot's day. Its tokens count, and those of before do not."
+                 kallisto operator unseal, with the shares of the snapshot's day. If the snapshot is of a server that unseals\n\
+                 automatically, it opens with the same seal in its configuration. Its tokens count, and those of before do not."
             }
         }))
     }

@@ -4,7 +4,7 @@
 //! The old view serves until the new one is there, or until it is too old to ([`crate::pipeline::freshness`]): it is whole, and of the past,
 //! as any follower's is. What it decides on
 //! a state that is no more comes to nothing (`clear`). A restored state that these keys do not open seals the server: it
-//! waits for the shares that do.
+//! waits for the shares that do, or for a seal that opens by itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -37,6 +37,8 @@ pub(crate) struct Rebuild {
     pub(crate) outdated: Arc<Outdated>,
     /// It was a backup.
     pub(crate) restored: AtomicBool,
+    /// What came does not open under these keys, and sealed the server.
+    pub(crate) sealed_by_state: Arc<AtomicBool>,
 }
 
 impl Rebuild {
@@ -73,6 +75,7 @@ impl Rebuild {
             audit: Arc::clone(&self.audit),
             services: Arc::clone(&self.services),
             threads: Arc::clone(&self.threads),
+            sealed_by_state: Arc::clone(&self.sealed_by_state),
         }
     }
 
@@ -90,14 +93,14 @@ impl Rebuild {
         // A restore by force: what came is of other unseal keys, as whoever asked for it knows.
         if restored && !opens_under(&*store, &self.root) {
             tracing::warn!(
-                "restored under other unseal keys: sealed, unseal with the shares of what was restored"
+                "restored under other unseal keys: sealed until the shares, or the seal, of what was restored open it"
             );
             self.seal(&slot, &*store);
             return;
         }
         let opening = if restored { Opening::Restored } else { Opening::Again };
         if let Err(error) = self.opener(&store).open(&slot, opening) {
-            tracing::error!(%error, "the view was not built again: sealed, unseal with the shares of what was restored");
+            tracing::error!(%error, "the view was not built again: sealed until the shares, or the seal, of what came open it");
             self.seal(&slot, &*store);
         }
     }
@@ -107,6 +110,7 @@ impl Rebuild {
         store.detach();
         self.audit.clear();
         crate::storage::candidacy::stand(store, Candidacy::Reluctant);
+        self.sealed_by_state.store(true, Ordering::Release);
     }
 }
 

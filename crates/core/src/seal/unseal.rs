@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -135,6 +135,12 @@ impl Core {
         self.open(root, turn).await
     }
 
+    /// Whether a state that came, as a backup of another cluster, sealed this server since this was asked last. A seal that
+    /// opens by itself may open it again, as it would at a start; it is no operator's seal.
+    pub fn take_sealed_by_state(&self) -> bool {
+        self.sealed_by_state.swap(false, Ordering::AcqRel)
+    }
+
     /// Wraps the unseal key again, so that the seal's key before is needed no more. Failing leaves
     /// the record as it was, which opens as before: the next start tries again.
     async fn renew_wrapping(&self, config: &SealConfig, auto: &dyn AutoSeal, key: &UnsealKey) {
@@ -180,6 +186,7 @@ impl Core {
             audit: Arc::clone(&self.audit),
             services: Arc::clone(&self.services),
             threads: Arc::clone(&self.threads),
+            sealed_by_state: Arc::clone(&self.sealed_by_state),
         };
         let slot = Arc::clone(&self.context);
         let (joining, port) = (Arc::clone(&self.joining), self.port.clone());
@@ -339,6 +346,7 @@ pub(crate) struct Opener {
     pub(crate) audit: Arc<Audit>,
     pub(crate) services: Arc<EngineServices>,
     pub(crate) threads: Arc<dyn Threads>,
+    pub(crate) sealed_by_state: Arc<AtomicBool>,
 }
 
 impl Opener {
@@ -351,7 +359,7 @@ impl Opener {
         slot: &Arc<ArcSwapOption<NamespaceContext>>,
         opening: Opening,
     ) -> Result<(), Error> {
-        let Self { store, root, info, audit, services, threads } = self;
+        let Self { store, root, info, audit, services, threads, sealed_by_state } = self;
         let record = store.get(&keys::keyring())?;
         let record = record.ok_or_else(|| Error::internal(&"the keyring is missing"))?;
         let keyring =
@@ -375,6 +383,7 @@ impl Opener {
             of: OnceLock::new(),
             outdated: Arc::default(),
             restored: AtomicBool::new(false),
+            sealed_by_state,
         });
         let follower = ViewFold {
             view: Arc::clone(&view),

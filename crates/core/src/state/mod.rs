@@ -17,6 +17,7 @@ pub(crate) mod seal;
 pub(crate) mod versions;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -71,6 +72,8 @@ pub struct Core {
     pub(crate) loaded: Arc<LoadedSnapshots>,
     /// Turns of those who follow audit records to read a block of a file.
     pub(crate) record_reads: Arc<Semaphore>,
+    /// A state that came does not open under the keys, and sealed the server.
+    pub(crate) sealed_by_state: Arc<AtomicBool>,
     /// How often the keys were dropped.
     pub(crate) sealings: watch::Sender<u64>,
     /// What was said of how old the view is.
@@ -109,6 +112,7 @@ impl Core {
             saves: Arc::new(Semaphore::new(SAVES_MAX)),
             loaded: Arc::default(),
             record_reads: Arc::new(Semaphore::new(RECORD_READS_MAX)),
+            sealed_by_state: Arc::default(),
             sealings: watch::Sender::new(0),
             told: LastHeard::default(),
             stopwatch: Arc::new(|| Duration::ZERO),

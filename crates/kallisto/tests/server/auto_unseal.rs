@@ -101,6 +101,46 @@ fn a_static_key_opens_at_every_start_and_another_does_not() {
     server.stop();
 }
 
+/// A command of `kallisto operator raft snapshot` on that file.
+#[track_caller]
+fn snapshot(server: &Server, token: &str, words: &[&str], file: &Path) {
+    let done = Command::new(env!("CARGO_BIN_EXE_kallisto"))
+        .args(["operator", "raft", "snapshot"])
+        .args(words)
+        .arg(file)
+        .env("VAULT_ADDR", format!("http://{}", server.address))
+        .env("VAULT_TOKEN", token)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn a_snapshot_of_another_cluster_opens_by_the_same_seal_without_a_restart() {
+    let seal = |key: &[u8]| {
+        format!("  current_key_id = \"one\"\n  current_key = \"{}\"", HEXLOWER.encode(key))
+    };
+    let directory = Directory::new("lost");
+    let server = Server::start(&directory, &static_config(&directory, &seal(&key(1))));
+    let keys = server.initialize(1, 1);
+    plant(&server, &keys.root);
+    let file = directory.write("backup.snap", "");
+    snapshot(&server, &keys.root, &["save"], &file);
+    server.stop();
+
+    let directory = Directory::new("new");
+    let server = Server::start(&directory, &static_config(&directory, &seal(&key(1))));
+    let other = server.initialize(1, 1);
+    snapshot(&server, &other.root, &["restore", "-force"], &file);
+    until("its tokens", || server.client(&keys.root).get("kv/app").status == 200);
+    expect_planted(&server, &keys.root);
+    // What an operator seals stays sealed.
+    server.client(&keys.root).put("sys/seal", "{}");
+    std::thread::sleep(std::time::Duration::from_secs(7));
+    assert!(server.is_sealed(), "{}", server.log());
+    server.stop();
+}
+
 #[test]
 fn shares_of_a_key_that_the_seal_does_not_have_are_refused() {
     let directory = Directory::new("counts");
