@@ -6,7 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 use kallisto_core::json::parse_object;
-use kallisto_core::{Core, Error, Json, Map, Operation, Response, ServerInfo};
+use kallisto_core::{
+    AuthorityKeys, ClusterPort, Core, Error, JoinTarget, Json, Map, MemberReport, Membership,
+    Operation, Reports, Response, ServerInfo,
+};
 use kallisto_store::{
     AsOf, Candidacy, Chunks, Commit, Error as StoreError, Invitation, Leadership, Member,
     MemberChange, MemberRole, MemoryStore, Peer, Position, Replicated, Store, StoreLayer,
@@ -186,6 +189,58 @@ impl Site {
     }
 }
 
+/// A cluster port that only has the reports of members: which of them are sealed.
+struct Reporting {
+    sealed: Vec<u64>,
+}
+
+impl ClusterPort for Reporting {
+    fn has_identity(&self) -> bool {
+        true
+    }
+
+    fn own(&self) -> Peer {
+        peer(1)
+    }
+
+    fn public_key(&self) -> Result<Vec<u8>, String> {
+        unimplemented!()
+    }
+
+    fn install(&self, _: &Membership) -> Result<(), String> {
+        unimplemented!()
+    }
+
+    fn authority(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn renew(&self, _: &dyn Fn(&[u8]) -> Result<Membership, String>) -> Result<(), String> {
+        unimplemented!()
+    }
+
+    fn make_authority(&self) -> Result<AuthorityKeys, String> {
+        unimplemented!()
+    }
+
+    fn issue(&self, _: &AuthorityKeys, _: u64, _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, String> {
+        unimplemented!()
+    }
+
+    fn ask(&self, _: &JoinTarget, _: &str, _: &Json) -> Result<Json, String> {
+        unimplemented!()
+    }
+
+    fn reports(&self, of: &[u64]) -> Reports {
+        let report = |id: &u64| {
+            let sealed = Json::from(self.sealed.contains(id));
+            let body = Json::object([("sealed", sealed)]).to_text().to_vec();
+            Some(MemberReport { body, round_trip: Duration::from_millis(1) })
+        };
+        Box::pin(std::future::ready(of.iter().map(report).collect()))
+    }
+}
+
 fn items(json: &Json) -> &[Json] {
     match json {
         Json::Array(items) => items,
@@ -358,6 +413,19 @@ fn autopilot_says_how_each_member_is_and_how_many_may_fail() {
         assert_eq!(state["failure_tolerance"], tolerance.into(), "{voters}");
         assert_eq!(state["healthy"], true.into());
     }
+}
+
+#[test]
+fn a_member_that_is_sealed_is_not_healthy() {
+    let Site { core, cluster } = Site::of_voters(3);
+    let site = Site { core: core.with_port(Arc::new(Reporting { sealed: vec![3] })), cluster };
+    let (state, _) = site.read("storage/raft/autopilot/state");
+    let said = |id: u64, name: &str| of(of(&state["servers"], &format!("node-{id}")), name).clone();
+    assert_eq!([1, 2, 3].map(|id| said(id, "healthy")), [true, true, false].map(Json::from));
+    assert_eq!(said(3, "node_status"), "alive".into(), "it is heard");
+    assert_eq!((&state["healthy"], &state["failure_tolerance"]), (&false.into(), &0_u64.into()));
+    let (page, _) = site.read("kallisto/cluster");
+    assert_eq!((&page["healthy"], &page["failure_tolerance"]), (&false.into(), &0_u64.into()));
 }
 
 #[test]

@@ -17,7 +17,9 @@ use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::cluster;
 use crate::cluster::quorum::member_name;
+use crate::cluster::report::MemberStatus;
 use crate::metrics::observed::MemberHealth;
+use crate::platform::cluster_port::MemberReport;
 use crate::state::Core;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -155,8 +157,22 @@ pub(super) async fn write(
     Ok(Response::Empty)
 }
 
+/// Which of these members say that they are sealed. Such a one stores and votes, but answers nothing and cannot lead: whoever restarts servers one
+/// after the other has to unseal it before the next.
+async fn find_sealed(core: &Core, of: &[u64]) -> Vec<u64> {
+    let (Some(port), false) = (&core.port, of.is_empty()) else {
+        return Vec::new();
+    };
+    let reports = port.reports(of).await;
+    let is_sealed = |report: &Option<MemberReport>| {
+        let said = report.as_ref().and_then(|report| MemberStatus::parse(&report.body));
+        said.is_some_and(|said| said.sealed == Some(true))
+    };
+    of.iter().zip(&reports).filter(|(_, report)| is_sealed(report)).map(|(id, _)| *id).collect()
+}
+
 /// `state`.
-pub(super) fn state(
+pub(super) async fn state(
     core: &Core,
     context: &NamespaceContext,
     cluster: &dyn Replicated,
@@ -165,7 +181,11 @@ pub(super) fn state(
     let leadership = cluster.leadership();
     let members = cluster.members();
     let position = core.store.position().0;
-    let healthy = |member: &Member| settings.finds_healthy(member, leadership.node_id, position);
+    let heard = |member: &Member| settings.finds_healthy(member, leadership.node_id, position);
+    let is_other = |member: &&Member| member.peer.id != leadership.node_id && heard(member);
+    let others: Vec<u64> = members.iter().filter(is_other).map(|member| member.peer.id).collect();
+    let sealed = find_sealed(core, &others).await;
+    let healthy = |member: &Member| heard(member) && !sealed.contains(&member.peer.id);
     let voters: Vec<&Member> = members.iter().filter(|m| m.role == MemberRole::Voter).collect();
     let tolerance = tolerance(&members, healthy);
     let led = led(core);
@@ -188,7 +208,7 @@ pub(super) fn state(
             ("id", member_name(&member.peer).into()),
             ("name", member_name(&member.peer).into()),
             ("address", member.peer.cluster_address.as_str().into()),
-            ("node_status", if healthy(member) { "alive" } else { "failed" }.into()),
+            ("node_status", if heard(member) { "alive" } else { "failed" }.into()),
             ("last_contact", format!("{silent}ms").into()),
             ("last_term", leadership.term.into()),
             ("last_index", index.into()),

@@ -118,7 +118,8 @@ fn describe<'a>(
     Described {
         member,
         round_trip_ms: answer.map(|answer| answer.round_trip.as_secs_f64() * 1e3),
-        is_healthy,
+        // One that is sealed stores and votes, but answers nothing and cannot lead.
+        is_healthy: is_healthy && said.as_ref().is_none_or(|said| said.sealed != Some(true)),
         behind: position.saturating_sub(reached),
         said,
     }

@@ -106,8 +106,8 @@ pub(super) fn rotate_certificate(run: &RouteCall<'_>) -> Result<Response, Error>
     cluster::rotate_certificate(run.core, &run.context)
 }
 
-pub(super) fn autopilot_state(run: &RouteCall<'_>) -> Result<Response, Error> {
-    autopilot::state(run.core, &run.context, cluster_of(run)?)
+pub(super) async fn autopilot_state(run: &RouteCall<'_>) -> Result<Response, Error> {
+    autopilot::state(run.core, &run.context, cluster_of(run)?).await
 }
 
 pub(super) fn read_autopilot(run: &RouteCall<'_>) -> Result<Response, Error> {

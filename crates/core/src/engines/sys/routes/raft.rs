@@ -74,7 +74,8 @@ pub(super) const MEMBERS: &[Row<RouteHandler>] = &[
 /// How the members are.
 pub(super) const AUTOPILOT: &[Row<RouteHandler>] = &[
     row!("storage/raft/autopilot/state", &[], {
-        Read => "Say how the members are.", runs!(|run| raft::autopilot_state(&run));
+        Read => "Say how the members are.",
+            runs!(async |run| raft::autopilot_state(&run).await);
     } .served_by(ServedBy::Leader)),
     row!("storage/raft/autopilot/configuration", &[
         field("cleanup_dead_servers", Flag, "Remove members that are gone."),
