@@ -119,6 +119,8 @@ def check_objects(name, objects, registers):
     live = container["livenessProbe"]["httpGet"]["path"]
     states = ("sealedcode", "uninitcode", "haunhealthycode", "removedcode")
     check(all(f"{state}=204" in live for state in states), f"{name}: no state of a server that answers has it started again: {live}")
+    if "audit" in mounts:
+        check('audit_directories = ["/kallisto/audit"]' in maps[0]["data"]["kallisto.hcl"], f"{name}: audit devices may write to the volume for them")
     for monitor in of_kind(objects, "ServiceMonitor"):
         wanted = monitor["spec"]["selector"]["matchLabels"]
         scraped = [service["metadata"]["name"] for service in of_kind(objects, "Service") if all(service["metadata"]["labels"].get(key) == value for key, value in wanted.items())]
