@@ -100,7 +100,12 @@ fn write(
         }
         // Whoever runs the text reads a name or a password between the quotes, in whatever language it is.
         Context::QuotedInOpaque => {
-            if value.is_empty() || !value.chars().all(is_of_a_login) {
+            let is_known = match name {
+                "expiration" => is_time(value),
+                "password" => dialect == SqlDialect::Postgres && is_verifier(value),
+                _ => false,
+            };
+            if !is_known && (value.is_empty() || !value.chars().all(is_of_a_login)) {
                 return Err(Error::invalid(format!(
                     "{{{{{name}}}}} stands in a text between dollar quotes: its value has other characters than letters, digits and _.@-"
                 )));
@@ -127,6 +132,27 @@ fn write(
 /// Whether a character is one that names of users and passwords are usually made of. None ends or escapes anything between quotes.
 const fn is_of_a_login(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '@' | '-')
+}
+
+/// Whether a value is a time as `VALID UNTIL` has it, which the server writes itself: digits and signs at their places.
+fn is_time(value: &str) -> bool {
+    let shape = "0000-00-00 00:00:00+0000";
+    let is_alike = |(is, like): (char, char)| match like {
+        '0' => is.is_ascii_digit(),
+        sign => is == sign,
+    };
+    value.len() == shape.len() && value.chars().zip(shape.chars()).all(is_alike)
+}
+
+/// Whether a value is a verifier of a password (RFC 5803), whose signs neither end a text between dollar quotes nor begin one.
+fn is_verifier(value: &str) -> bool {
+    let is_of_it = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | ':');
+    let parts = value.strip_prefix("SCRAM-SHA-256$").map(|rest| rest.split('$'));
+    parts.is_some_and(|parts| {
+        let parts: Vec<&str> = parts.collect();
+        parts.len() == 2
+            && parts.iter().all(|part| part.contains(':') && part.chars().all(is_of_it))
+    })
 }
 
 /// A value as a literal.
@@ -370,6 +396,27 @@ mod tests {
             for evil in [EVIL, "a'b", "a\"b", "a b", "a\\", "$$", "a;", ""] {
                 assert!(filled(evil).is_err(), "{statement} {evil}");
             }
+        }
+    }
+
+    #[test]
+    fn what_the_server_itself_writes_stands_between_quotes_in_a_text_between_dollar_quotes() {
+        let (time, verifier) =
+            ("2026-11-29 12:00:05+0000", "SCRAM-SHA-256$4096:W22Za+==$WG5d/8o=:wfPLw=");
+        let statement = "DO $$ BEGIN CREATE ROLE a PASSWORD '{{password}}' VALID UNTIL '{{expiration}}'; END $$";
+        let fill = |password, expiration| {
+            let values = [("password", password), ("expiration", expiration)];
+            fill(statement, &values, SqlDialect::Postgres)
+        };
+        let expected = statement.replace("{{password}}", verifier).replace("{{expiration}}", time);
+        assert_eq!(fill(verifier, time).unwrap().expose_secret(), expected);
+        for other in ["2026-11-29 12:00:05", "2026-11-29 12:00:05+00'0", "1", "infinity", ""] {
+            assert_eq!(fill("p", other).is_ok(), ["1", "infinity"].contains(&other), "{other}");
+        }
+        for other in
+            ["SCRAM-SHA-256$$4096:a$b:c", "SCRAM-SHA-256$4096:a$b:c'", "SCRAM-SHA-256$a$b$:c"]
+        {
+            assert!(fill(other, time).is_err(), "{other}");
         }
     }
 

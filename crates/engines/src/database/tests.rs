@@ -393,3 +393,17 @@ fn a_name_by_a_template_is_cut_as_postgresql_cuts_it() {
     let made = mount.ask(0, Read, "creds/r", "").unwrap();
     assert_eq!(Mount::text(&made, "username").len(), 63);
 }
+
+#[test]
+fn a_user_that_a_block_makes_ends_with_its_lease() {
+    let (mount, database) = site();
+    mount.ask(0, Update, "config/c", r#"{"password_authentication":"scram-sha-256"}"#).unwrap();
+    let block = "DO $$ BEGIN CREATE ROLE \"{{name}}\" PASSWORD '{{password}}' VALID UNTIL '{{expiration}}'; END $$";
+    let role = Json::object([("db_name", "c".into()), ("creation_statements", block.into())]);
+    let role = String::from_utf8(role.to_text()).unwrap();
+    mount.ask(0, Update, "roles/r", &role).unwrap();
+    mount.ask(0, Read, "creds/r", "").unwrap();
+    let told = database.lock().unwrap().told.clone();
+    assert!(told[0].contains("PASSWORD 'SCRAM-SHA-256$4096:"), "{told:?}");
+    assert!(told[0].contains("VALID UNTIL '19"), "{told:?}");
+}
