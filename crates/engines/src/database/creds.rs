@@ -103,15 +103,19 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     let renewable = plan.is_renewable();
     let username = make_username(&call, &connection, name)?;
     let credential = plan.make(&call, name, &username, &connection.password_policy).await?;
+    let statements = match role.revocation.is_empty() {
+        true => work::usual_revocation(&connection, &role.creation)?,
+        false => role.revocation.clone(),
+    };
     // What cannot be asked is refused before there is a lease of it.
     let (value_name, value) = told(&call, &connection, &credential)?;
     work::create_user(&connection, &role.creation, &username, (value_name, &value), call.now)?;
-    work::drop_user(&connection, &role.revocation, &username)?;
+    work::drop_user(&connection, &statements, &username)?;
     let revocation = UserRevocation {
         connection: role.db_name.clone(),
         role: name.to_owned(),
         username: username.clone(),
-        statements: role.revocation.clone(),
+        statements,
     };
     let lease = NewLease {
         role_default_secs: role.default_secs,

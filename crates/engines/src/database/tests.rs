@@ -407,3 +407,34 @@ fn a_user_that_a_block_makes_ends_with_its_lease() {
     assert!(told[0].contains("PASSWORD 'SCRAM-SHA-256$4096:"), "{told:?}");
     assert!(told[0].contains("VALID UNTIL '19"), "{told:?}");
 }
+
+#[test]
+fn a_user_of_mysql_is_dropped_at_every_host_that_its_creation_names() {
+    let mount = Mount::new(&ENGINE);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    mount.far_ends_do(move |call| {
+        if let FarEndWork::Sql(work) = &call.work {
+            let statements = work.statements.iter().map(|text| text.expose_secret().to_owned());
+            heard.lock().unwrap().extend(statements);
+        }
+        Ok(FarEndAnswer::Done)
+    });
+    let config = r#"{"plugin_name":"mysql-database-plugin","connection_url":"{{username}}:{{password}}@tcp(h:3306)/",
+        "username":"root","password":"rootpw","allowed_roles":"*"}"#;
+    mount.ask(0, Update, "config/c", config).unwrap();
+    for (host, dropped) in [
+        ("%", "DROP USER IF EXISTS 'NAME'@'%'"),
+        ("localhost", "DROP USER IF EXISTS 'NAME'@'localhost', 'NAME'@'%'"),
+    ] {
+        let role = format!(
+            r#"{{"db_name":"c","creation_statements":"CREATE USER '{{{{name}}}}'@'{host}' IDENTIFIED BY '{{{{password}}}}'"}}"#
+        );
+        mount.ask(0, Update, "roles/r", &role).unwrap();
+        let made = mount.ask(0, Read, "creds/r", "").unwrap();
+        let lease = mount.leased().pop().unwrap();
+        mount.end_lease(1, "creds/r", &lease).unwrap();
+        let last = told.lock().unwrap().pop().unwrap();
+        assert_eq!(last, dropped.replace("NAME", &Mount::text(&made, "username")), "{host}");
+    }
+}

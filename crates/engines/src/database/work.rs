@@ -17,6 +17,9 @@ const GRACE_SECS: i64 = 5;
 /// What a user of Redis may do when the role does not say.
 const REDIS_RULES: [&str; 2] = ["~*", "+@read"];
 
+/// Most hosts of a user of MySQL that are dropped when its role does not say how.
+const USER_HOSTS_MAX: usize = 32;
+
 /// Drops a role of PostgreSQL after what it was granted was taken back, if it is there. The name comes by a setting of the
 /// transaction, and the database quotes it, and cuts it as it did when the role was made.
 const POSTGRES_REVOKE: &str = r"DO $kallisto$
@@ -166,6 +169,56 @@ pub(super) fn drop_user(
     }
 }
 
+/// What drops a user whose role does not say how, where more than `'%'` may be its hosts: those that its creation names. MySQL has a
+/// user of each host, and dropping one that is not there is no failure.
+pub(super) fn usual_revocation(
+    connection: &DatabaseConnection,
+    creation: &[String],
+) -> Result<Vec<String>, Error> {
+    if connection.plugin != Plugin::Mysql {
+        return Ok(Vec::new());
+    }
+    let mut hosts = Vec::new();
+    for statement in creation.iter().flat_map(|statement| spelled_out(statement)) {
+        hosts_of_user(&statement, &mut hosts);
+    }
+    if hosts.iter().all(|host| host == "%") {
+        return Ok(Vec::new());
+    }
+    hosts.truncate(USER_HOSTS_MAX);
+    if !hosts.iter().any(|host| host == "%") {
+        hosts.push("%".to_owned());
+    }
+    let user = |host: &String| {
+        literal(host, SqlDialect::Mysql).map(|host| format!("'{{{{username}}}}'@{host}"))
+    };
+    let users: Vec<String> = hosts.iter().map(user).collect::<Result<_, _>>()?;
+    Ok(vec![format!("DROP USER IF EXISTS {}", users.join(", "))])
+}
+
+/// Adds the hosts that a statement of MySQL gives the user that is made: `'{{name}}'@'localhost'`.
+fn hosts_of_user(statement: &str, hosts: &mut Vec<String>) {
+    let mut rest = statement;
+    while let Some((_, after)) = rest.split_once("{{") {
+        let Some((name, after)) = after.split_once("}}") else { return };
+        rest = after;
+        if !["name", "username"].contains(&name.trim()) {
+            continue;
+        }
+        let after = after.trim_start_matches(['\'', '"', '`']).trim_start();
+        let Some(host) = after.strip_prefix('@').map(str::trim_start) else { continue };
+        let host = match host.chars().next() {
+            Some(quote @ ('\'' | '"' | '`')) => host[1..].split(quote).next(),
+            _ => host.split(|c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c)).next(),
+        };
+        let host = host.unwrap_or_default();
+        let is_new = !hosts.iter().any(|known| known == host);
+        if is_new && !host.is_empty() && !host.contains(['{', '\\']) {
+            hosts.push(host.to_owned());
+        }
+    }
+}
+
 /// Lets a user live longer; `None` where the database knows of no end.
 pub(super) fn renew_user(
     connection: &DatabaseConnection,
@@ -215,4 +268,28 @@ pub(super) fn set_root_password(
 ) -> Result<FarEndWork, Error> {
     // MariaDB takes `ALTER USER CURRENT_USER()` and changes nothing for a user of `%`: the user is named.
     set_password(connection, &connection.root_statements, &connection.username, password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_of_a_user_are_those_that_its_creation_names() {
+        for (statement, expected) in [
+            ("CREATE USER '{{name}}'@'%' IDENTIFIED BY '{{password}}'", &["%"][..]),
+            (
+                "CREATE USER '{{name}}'@'localhost'; GRANT a TO '{{name}}'@'localhost'",
+                &["localhost"],
+            ),
+            ("CREATE USER `{{ username }}` @ `10.0.0.%`, \"{{name}}\"@\"%\"", &["10.0.0.%", "%"]),
+            ("CREATE USER {{name}}@localhost IDENTIFIED BY 'a@b'", &["localhost"]),
+            ("CREATE USER '{{name}}' IDENTIFIED BY '{{password}}'@'x'", &[]),
+            ("CREATE USER '{{name}}'@'{{host}}', '{{name}}'@, '{{name}}'@''", &[]),
+        ] {
+            let mut hosts = Vec::new();
+            hosts_of_user(statement, &mut hosts);
+            assert_eq!(hosts, expected, "{statement}");
+        }
+    }
 }
