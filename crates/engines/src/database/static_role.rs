@@ -244,7 +244,7 @@ impl StaticRole {
             self.schedule = schedule;
             self.period_secs = 0;
         }
-        if fields.raw("rotation_window").is_some() {
+        if fields.span("rotation_window")?.is_some() {
             self.window_secs = span_secs(fields, "rotation_window")?;
         }
         self.check()

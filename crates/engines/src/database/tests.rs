@@ -438,3 +438,13 @@ fn a_user_of_mysql_is_dropped_at_every_host_that_its_creation_names() {
         assert_eq!(last, dropped.replace("NAME", &Mount::text(&made, "username")), "{host}");
     }
 }
+
+#[test]
+fn a_window_that_is_null_in_a_write_of_a_static_role_is_not_given() {
+    let (mount, _) = site();
+    let role = r#"{"db_name":"c","username":"app","rotation_schedule":"0 0 * * 6","rotation_window":"2h"}"#;
+    mount.ask(0, Update, "static-roles/s", role).unwrap();
+    mount.ask(1, Update, "static-roles/s", r#"{"rotation_window":null}"#).unwrap();
+    let shown = mount.ask(1, Read, "static-roles/s", "").unwrap();
+    assert_eq!(shown["rotation_window"], Json::from(7200_u64));
+}
