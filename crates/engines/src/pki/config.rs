@@ -19,7 +19,13 @@ pub(super) struct CrlConfig {
     pub(super) has_deltas: bool,
     pub(super) delta_secs: i64,
     pub(super) allows_expired: bool,
+    /// The times as they were given: tools that compare what they wrote with what is shown see no difference then.
+    written: Map,
 }
+
+/// The settings that are times.
+const CRL_TIMES: [&str; 4] =
+    ["auto_rebuild_grace_period", "delta_rebuild_interval", "expiry", "ocsp_expiry"];
 
 impl Default for CrlConfig {
     fn default() -> Self {
@@ -33,6 +39,7 @@ impl Default for CrlConfig {
             has_deltas: false,
             delta_secs: 15 * 60,
             allows_expired: false,
+            written: Map::new(),
         }
     }
 }
@@ -59,7 +66,12 @@ impl CrlConfig {
     /// # Errors
     /// [`Error::Invalid`] saying what cannot be.
     pub(super) fn update(&self, given: GivenFields<'_>) -> Result<Self, Error> {
+        let mut written = self.written.clone();
+        for name in CRL_TIMES.into_iter().filter(|name| given.has(name)) {
+            written.insert(name.to_owned(), given.text(name)?.into());
+        }
         let new = Self {
+            written,
             expiry_secs: span(given, "expiry", self.expiry_secs)?,
             is_disabled: given.flag("disable", self.is_disabled)?,
             ocsp_is_disabled: given.flag("ocsp_disable", self.ocsp_is_disabled)?,
@@ -99,7 +111,7 @@ impl CrlConfig {
     }
 
     pub(super) fn shown(&self) -> Map {
-        object([
+        let mut shown = object([
             ("allow_expired_cert_revocation", self.allows_expired.into()),
             ("auto_rebuild", self.rebuilds_itself.into()),
             ("auto_rebuild_grace_period", short(self.grace_secs).into()),
@@ -109,7 +121,9 @@ impl CrlConfig {
             ("expiry", short(self.expiry_secs).into()),
             ("ocsp_disable", self.ocsp_is_disabled.into()),
             ("ocsp_expiry", short(self.ocsp_expiry_secs).into()),
-        ])
+        ]);
+        shown.extend(self.written.clone());
+        shown
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
@@ -123,6 +137,8 @@ impl CrlConfig {
 pub(super) struct ClusterUrls {
     pub(super) path: String,
     pub(super) aia_path: String,
+    /// Both as they were given: perhaps with a slash at the end.
+    written: [String; 2],
 }
 
 impl ClusterUrls {
@@ -131,8 +147,8 @@ impl ClusterUrls {
     /// # Errors
     /// [`Error::Invalid`] naming what is no URL.
     pub(super) fn update(&self, given: GivenFields<'_>) -> Result<Self, Error> {
-        let path = given.text_or("path", &self.path)?;
-        let aia_path = given.text_or("aia_path", &self.aia_path)?;
+        let path = given.text_or("path", &self.written[0])?;
+        let aia_path = given.text_or("aia_path", &self.written[1])?;
         if !path.is_empty() && !is_url(&path) {
             return Err(Error::invalid(format!("invalid, non-URL path given to cluster: {path}")));
         }
@@ -141,12 +157,13 @@ impl ClusterUrls {
                 "invalid, non-URL aia_path given to cluster: {aia_path}"
             )));
         }
-        let trimmed = |text: String| text.trim_end_matches('/').to_owned();
-        Ok(Self { path: trimmed(path), aia_path: trimmed(aia_path) })
+        let trimmed = |text: &str| text.trim_end_matches('/').to_owned();
+        Ok(Self { path: trimmed(&path), aia_path: trimmed(&aia_path), written: [path, aia_path] })
     }
 
     pub(super) fn shown(&self) -> Map {
-        object([("aia_path", self.aia_path.as_str().into()), ("path", self.path.as_str().into())])
+        let [path, aia_path] = self.written.each_ref().map(|text| Json::from(text.as_str()));
+        object([("aia_path", aia_path), ("path", path)])
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
@@ -186,5 +203,39 @@ impl Defaults {
             },
             follows_latest: given.flag("follows_latest", false).ok()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_is_shown_as_it_was_given() {
+        let read = |text: &str| json::parse_object(text.as_bytes()).unwrap();
+        let body = read(r#"{"expiry":"7d","ocsp_expiry":"90m","delta_rebuild_interval":900}"#);
+        let config = CrlConfig::default().update(GivenFields::of(&body)).unwrap();
+        assert_eq!(config.expiry_secs, 7 * 24 * 3600);
+        let text = |config: &CrlConfig, name: &str| {
+            config.shown()[name].as_str().unwrap_or_default().to_owned()
+        };
+        for (name, shown) in [
+            ("expiry", "7d"),
+            ("ocsp_expiry", "90m"),
+            ("delta_rebuild_interval", "900"),
+            ("auto_rebuild_grace_period", "12h"),
+        ] {
+            assert_eq!(text(&config, name), shown);
+        }
+        let stored = CrlConfig::decode(&Json::Object(config.shown()).to_text()).unwrap();
+        assert_eq!(stored.shown(), config.shown());
+        assert_eq!(stored.expiry_secs, config.expiry_secs);
+
+        let body = read(r#"{"path":"https://a/v1/pki/"}"#);
+        let cluster = ClusterUrls::default().update(GivenFields::of(&body)).unwrap();
+        assert_eq!(cluster.path, "https://a/v1/pki", "URLs are made of it");
+        let stored = ClusterUrls::decode(&Json::Object(cluster.shown()).to_text()).unwrap();
+        assert_eq!(stored.shown()["path"].as_str(), Some("https://a/v1/pki/"));
+        assert_eq!(stored.path, cluster.path);
     }
 }

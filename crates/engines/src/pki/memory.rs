@@ -574,7 +574,7 @@ impl PkiState {
     }
 
     fn fill(&self, template: &str, issuer: IssuerId) -> Result<String, Error> {
-        let ClusterUrls { path, aia_path } = &self.cluster;
+        let ClusterUrls { path, aia_path, .. } = &self.cluster;
         for (name, field, value) in
             [("{{cluster_path}}", "path", path), ("{{cluster_aia_path}}", "aia_path", aia_path)]
         {
