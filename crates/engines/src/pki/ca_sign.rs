@@ -68,12 +68,16 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
         names.common_name.clone_from(&request.subject.common_name);
         names.excludes_cn |= !names.common_name.contains('.');
     }
+    if names.serial_number.is_empty() {
+        names.serial_number.clone_from(&request.subject.serial_number);
+    }
     let (subject, alt_names) = if given.flag("use_csr_values", false)? {
         let csr = grant(&free_rules(), &csr_names(&request)?).map_err(refuse)?;
         (request.subject_der.clone(), csr.alt_names)
     } else {
         let granted = grant(&free_rules(), &names).map_err(refuse)?;
-        let subject = wanted::subject(given, &names.common_name)?;
+        let mut subject = wanted::subject(given, &names.common_name)?;
+        subject.serial_number = names.serial_number;
         (subject.to_der().map_err(refuse)?, granted.alt_names)
     };
     if subject == kallisto_pki::certificate::EMPTY_NAME {

@@ -151,6 +151,27 @@ fn request_of(subject: CertificateSubject, alt_names: Vec<San>) -> String {
     quoted(&pem::write(Label::Request, &wish.sign(&key, algorithm).unwrap()))
 }
 
+#[test]
+fn a_ca_that_is_signed_has_the_serial_number_of_its_request_unless_another_is_given() {
+    let (mount, _) = with_root();
+    let subject = CertificateSubject {
+        common_name: "Below".to_owned(),
+        serial_number: "SN-1".to_owned(),
+        ..CertificateSubject::default()
+    };
+    let csr = request_of(subject, Vec::new());
+    for (more, expected) in [("", "SN-1"), (r#","serial_number":"SN-2""#, "SN-2")] {
+        let body = format!(r#"{{"csr":{csr},"common_name":"Other","ttl":"10m"{more}}}"#);
+        let signed = mount.ask(NOW, Update, "root/sign-intermediate", &body).unwrap();
+        let subject = CertificateSubject::from_der(&parsed(&signed, "certificate").subject);
+        let subject = subject.unwrap();
+        assert_eq!(
+            (subject.common_name.as_str(), subject.serial_number.as_str()),
+            ("Other", expected)
+        );
+    }
+}
+
 /// What the subject of a request says is held to the role as what its body says, and is not left out without a word.
 #[test]
 fn numbers_and_user_ids_of_a_request_meet_the_limits_of_the_role() {
