@@ -156,10 +156,13 @@ pub(super) fn issued_kind(fields: Fields<'_>) -> Result<PkiKeyKind, Error> {
     let key_type = fields.string("key_type")?.filter(|text| !text.is_empty());
     let bits = fields.int("key_bits")?.unwrap_or(0);
     match key_type.as_deref().unwrap_or("rsa") {
-        "rsa" if bits == 0 => Ok(PkiKeyKind::Rsa(2048)),
-        "rsa" => rsa("rsa", bits),
+        "rsa" | "ssh-rsa" if bits == 0 => Ok(PkiKeyKind::Rsa(2048)),
+        key_type @ ("rsa" | "ssh-rsa") => rsa(key_type, bits),
         "ec" => ec(bits),
-        "ed25519" => Ok(PkiKeyKind::Ed25519),
+        "ecdsa-sha2-nistp256" => Ok(PkiKeyKind::P256),
+        "ecdsa-sha2-nistp384" => Ok(PkiKeyKind::P384),
+        "ecdsa-sha2-nistp521" => Ok(PkiKeyKind::P521),
+        "ed25519" | "ssh-ed25519" => Ok(PkiKeyKind::Ed25519),
         other => Err(Error::invalid(format!(
             "key_type {other:?} is none: it is \"rsa\", \"ec\" or \"ed25519\""
         ))),

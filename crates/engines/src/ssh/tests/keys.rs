@@ -104,6 +104,10 @@ fn a_key_is_made_and_signed_where_the_role_allows_its_kind() {
         (r#"{"key_type":"ec"}"#, "ecdsa-sha2-nistp256-cert-v01@openssh.com", "ec"),
         (r#"{"key_type":"ec","key_bits":521}"#, "ecdsa-sha2-nistp521-cert-v01@openssh.com", "ec"),
         ("{}", "ssh-rsa-cert-v01@openssh.com", "rsa"),
+        // As `ssh-keygen -l` and the CA's own `key_type` have them.
+        (r#"{"key_type":"ssh-ed25519"}"#, "ssh-ed25519-cert-v01@openssh.com", "ed25519"),
+        (r#"{"key_type":"ssh-rsa"}"#, "ssh-rsa-cert-v01@openssh.com", "rsa"),
+        (r#"{"key_type":"ecdsa-sha2-nistp384"}"#, "ecdsa-sha2-nistp384-cert-v01@openssh.com", "ec"),
     ] {
         let answer = ask(&mount, "issue/r", body).unwrap();
         let told = said(&answer);
