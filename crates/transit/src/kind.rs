@@ -129,7 +129,7 @@ impl KeyKind {
     }
 
     /// Whether it is a digest of the input that is signed, and not the input itself.
-    pub(crate) const fn signs_digests(self) -> bool {
+    pub const fn signs_digests(self) -> bool {
         matches!(self.family(), KeyFamily::Ecdsa | KeyFamily::Rsa)
     }
 }

@@ -271,3 +271,28 @@ fn an_item_of_a_batch_whose_plaintext_is_no_text_is_not_encrypted_as_something_e
         assert!(refused.ends_with(&format!("unconvertible type '{kind}'")), "{refused}");
     }
 }
+
+#[test]
+fn who_signs_no_digest_needs_no_hash() {
+    let site = site();
+    for kind in ["ed25519", "ecdsa-p256", "rsa-2048"] {
+        let body = format!(r#"{{"type":"{kind}"}}"#);
+        site.ask(Update, &format!("transit/keys/{kind}"), &body).unwrap();
+    }
+    let digest = "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=";
+    let none = |more: &str| format!(r#"{{"input":"{digest}","hash_algorithm":"none"{more}}}"#);
+    let signed = data(site.ask(Update, "transit/sign/ed25519", &none("")));
+    let signature = format!(r#","signature":"{}""#, text(&signed, "signature"));
+    let verified = data(site.ask(Update, "transit/verify/ed25519/none", &none(&signature)));
+    assert_eq!(verified["valid"], true.into());
+
+    let refused = site.ask(Update, "transit/sign/ecdsa-p256", &none("")).unwrap_err().to_string();
+    assert!(refused.starts_with("hash_algorithm=none requires both"), "{refused}");
+    let prehashed = r#","prehashed":true,"signature_algorithm":"pkcs1v15""#;
+    let signed = data(site.ask(Update, "transit/sign/ecdsa-p256", &none(prehashed)));
+    let signature = format!(r#","prehashed":true,"signature":"{}""#, text(&signed, "signature"));
+    let body = format!(r#"{{"input":"{digest}","hash_algorithm":"sha2-256"{signature}}}"#);
+    assert_eq!(data(site.ask(Update, "transit/verify/ecdsa-p256", &body))["valid"], true.into());
+    let refused = site.ask(Update, "transit/sign/rsa-2048", &none(prehashed));
+    assert!(refused.unwrap_err().to_string().contains("is not available for keys of RSA"));
+}

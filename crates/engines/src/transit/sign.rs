@@ -15,6 +15,8 @@ use super::{TransitHandler, missing_key};
 struct SigningOptions {
     options: SignOptions,
     prehashed: bool,
+    /// Whether it says that there is no hash.
+    has_no_hash: bool,
 }
 
 /// What a request to verify brings.
@@ -213,8 +215,11 @@ impl SigningOptions {
 /// The hash of a request that names none.
 const DEFAULT_HASH: &str = "sha2-256";
 
-/// The hash a request names: in its path, or in its body by the new or the old name.
-fn hash_of(fields: Fields<'_>, in_path: Option<&str>) -> Result<HashAlgorithm, Error> {
+/// What a request says that wants no hash.
+const NO_HASH: &str = "none";
+
+/// The name of the hash of a request: in its path, or in its body by the new or the old name.
+fn hash_name(fields: Fields<'_>, in_path: Option<&str>) -> Result<String, Error> {
     let given = |name| Ok::<_, Error>(fields.string(name)?.filter(|text| !text.is_empty()));
     let named = match in_path {
         Some(named) => Some(named.to_owned()),
@@ -222,14 +227,24 @@ fn hash_of(fields: Fields<'_>, in_path: Option<&str>) -> Result<HashAlgorithm, E
             given("hash_algorithm")?.map_or_else(|| given("algorithm"), |named| Ok(Some(named)))?
         }
     };
-    let named = named.unwrap_or_else(|| DEFAULT_HASH.to_owned());
-    HashAlgorithm::named(&named)
-        .ok_or_else(|| Error::invalid(format!("invalid hash algorithm {named:?}")))
+    Ok(named.unwrap_or_else(|| DEFAULT_HASH.to_owned()))
+}
+
+fn hash_named(name: &str) -> Result<HashAlgorithm, Error> {
+    HashAlgorithm::named(name)
+        .ok_or_else(|| Error::invalid(format!("invalid hash algorithm {name:?}")))
+}
+
+/// The hash a request names.
+fn hash_of(fields: Fields<'_>, in_path: Option<&str>) -> Result<HashAlgorithm, Error> {
+    hash_named(&hash_name(fields, in_path)?)
 }
 
 /// How to sign, all but the padding.
 fn asked(fields: Fields<'_>, in_path: Option<&str>) -> Result<SigningOptions, Error> {
-    let hash = hash_of(fields, in_path)?;
+    let name = hash_name(fields, in_path)?;
+    let has_no_hash = name == NO_HASH;
+    let hash = hash_named(if has_no_hash { DEFAULT_HASH } else { &name })?;
     let named = fields.string("marshaling_algorithm")?.unwrap_or_else(|| "asn1".to_owned());
     let marshaling = Marshaling::named(&named)
         .ok_or_else(|| Error::invalid(format!("invalid marshaling type {named:?}")))?;
@@ -237,6 +252,7 @@ fn asked(fields: Fields<'_>, in_path: Option<&str>) -> Result<SigningOptions, Er
     Ok(SigningOptions {
         options: SignOptions { hash, marshaling, padding },
         prehashed: fields.boolean("prehashed")?.unwrap_or(false),
+        has_no_hash,
     })
 }
 
@@ -246,10 +262,23 @@ fn with_padding(
     key: &TransitKey,
     fields: Fields<'_>,
 ) -> Result<SigningOptions, Error> {
+    let named = fields.string("signature_algorithm")?;
+    if asked.has_no_hash && key.kind().signs_digests() {
+        if !asked.prehashed || named.as_deref() != Some("pkcs1v15") {
+            return Err(Error::invalid(
+                "hash_algorithm=none requires both prehashed=true and signature_algorithm=pkcs1v15",
+            ));
+        }
+        if key.kind().is_rsa() {
+            return Err(Error::invalid(
+                "hash_algorithm=none is not available for keys of RSA: name the hash of the digest",
+            ));
+        }
+    }
     if !key.kind().is_rsa() {
         return Ok(asked);
     }
-    match fields.string("signature_algorithm")?.as_deref() {
+    match named.as_deref() {
         None | Some("" | "pss") => {}
         Some("pkcs1v15") => asked.options.padding = RsaPadding::Pkcs1v15,
         Some(other) => {
