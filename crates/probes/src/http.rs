@@ -47,6 +47,41 @@ impl RequestTarget {
         }
     }
 
+    /// Path and query of a redirect that names neither a scheme nor a host (RFC 3986, 5.2); `None` for one that does, and for none.
+    fn below(&self, location: &str) -> Option<String> {
+        let own = self.path.split('?').next().unwrap_or_default();
+        let (path, query) = match location.split_once('?') {
+            Some((path, query)) => (path, format!("?{query}")),
+            None => (location, String::new()),
+        };
+        let first = path.split('/').next().unwrap_or_default();
+        if location.is_empty() || first.contains(':') {
+            return None;
+        }
+        let merged = match path {
+            "" => return Some(format!("{own}{query}")),
+            path if path.starts_with('/') => path.to_owned(),
+            path => format!("{}/{path}", own.rsplit_once('/').map_or("", |(folder, _)| folder)),
+        };
+        let mut segments = Vec::new();
+        let mut parts = merged.split('/').skip(1).peekable();
+        while let Some(part) = parts.next() {
+            let is_last = parts.peek().is_none();
+            match part {
+                "." | ".." => {
+                    if part == ".." {
+                        segments.pop();
+                    }
+                    if is_last {
+                        segments.push("");
+                    }
+                }
+                part => segments.push(part),
+            }
+        }
+        Some(format!("/{}{query}", segments.join("/")))
+    }
+
     /// Where a redirect from here goes.
     fn redirected(&self, location: &str, ports: Ports) -> Result<Self, ProbeFailure> {
         let bad = || ProbeFailure::BadRedirect;
@@ -57,15 +92,15 @@ impl RequestTarget {
         let scheme = if self.is_tls { "https" } else { "http" };
         let url = if location.starts_with("//") {
             format!("{scheme}:{location}")
-        } else if location.starts_with('/') {
-            return Ok(Self { path: location.to_owned(), ..self.clone() });
+        } else if let Some(path) = self.below(location) {
+            return Ok(Self { path, ..self.clone() });
         } else {
             location.to_owned()
         };
         let url: Uri = url.parse().map_err(|_| bad())?;
         let is_tls = match url.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
+            Some(scheme) if scheme.eq_ignore_ascii_case("http") => false,
+            Some(scheme) if scheme.eq_ignore_ascii_case("https") => true,
             _ => return Err(bad()),
         };
         let authority = url.authority().ok_or_else(bad)?;

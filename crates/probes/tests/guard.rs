@@ -233,6 +233,30 @@ fn a_redirect_leads_to_no_other_port_scheme_or_forbidden_address() {
 }
 
 #[test]
+fn a_redirect_without_a_host_is_read_beside_where_it_was_found() {
+    let place = Place::new();
+    let targets = [
+        ("b", "/b"),
+        ("./b/c", "/b/c"),
+        ("../b?c=/d:e", "/b?c=/d:e"),
+        ("b/", "/b/"),
+        ("b/..", "/"),
+        ("?c", "/token?c"),
+        ("/a/./b/../c", "/a/c"),
+        ("/a:b", "/a:b"),
+        ("HTTP://127.0.0.1/b", "/b"),
+    ];
+    let next = AtomicUsize::new(0);
+    place.serve(HERE, move |head| match next.fetch_add(1, Ordering::Relaxed) {
+        at if at % 2 == 0 => redirect(targets[at / 2].0),
+        _ => page(head.split(' ').nth(1).unwrap_or_default()),
+    });
+    for (at, (to, path)) in targets.iter().enumerate() {
+        assert_eq!(place.get(&format!("a/{at}"), HERE, &[HERE]), body(path), "{to}");
+    }
+}
+
+#[test]
 fn redirects_are_followed_ten_times_and_no_more() {
     let place = Place::new();
     let count = place.serve(HERE, |_| redirect("/again"));
