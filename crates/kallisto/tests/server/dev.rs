@@ -36,6 +36,8 @@ fn a_configuration_adds_to_a_dev_server() {
     own.put("secret/data/a", r#"{"data":{"n":"1"}}"#);
     assert_eq!(other.get("secret/data/a").good().at("data.data.n"), "1");
     assert_eq!(own.get("sys/health").at("cluster_name"), "from-the-file");
+    // Who could not take over does not lead.
+    assert_eq!(own.get("sys/leader").at("leader_address"), "");
     let token = own.put("auth/token/create", "{}");
     assert_eq!(own.get("auth/token/lookup-self").status, 200);
     assert_eq!(token.at("auth.lease_duration"), "0", "root tokens have no end");

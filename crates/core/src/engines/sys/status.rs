@@ -71,11 +71,9 @@ pub(super) fn leader(core: &Core, now: Timestamp) -> Result<Response, Error> {
         let body = Json::object([
             ("ha_enabled", false.into()),
             ("is_self", false.into()),
-            ("leader_address", core.info.api_addr.as_deref().unwrap_or_default().into()),
-            (
-                "leader_cluster_address",
-                core.info.cluster_addr.as_deref().unwrap_or_default().into(),
-            ),
+            // Nobody leads where nobody could take over, as clients of Vault know it.
+            ("leader_address", "".into()),
+            ("leader_cluster_address", "".into()),
             ("performance_standby", false.into()),
             ("performance_standby_last_remote_wal", 0_u64.into()),
         ]);
