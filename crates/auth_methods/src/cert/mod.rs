@@ -6,6 +6,7 @@
 //! which certificate it was for, and is renewed over a connection with that one only.
 
 mod config;
+mod direct;
 mod extensions;
 mod names;
 mod revoked;

@@ -4,6 +4,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage};
 
+use super::direct;
 use super::extensions::{self, is_condition, is_oid};
 use super::names::CertificateNames;
 use crate::records::RoleFields;
@@ -56,7 +57,7 @@ impl CertRole {
     /// Whether a chain, whose first certificate the client proved to own, is good for this role.
     ///
     /// Either its first certificate is one of the role's byte for byte (key, name
-    /// and serial may be another's as well), or it leads to one of the role's authorities.
+    /// and serial may be another's as well), or it leads to one of the role's authorities; see `direct` for those that webpki reads none of.
     pub(super) fn trusts(&self, chain: &[Vec<u8>], now_secs: i64) -> bool {
         let (Some((leaf, between)), Some(trusted)) = (chain.split_first(), self.trusted()) else {
             return false;
@@ -73,15 +74,24 @@ impl CertRole {
             .filter(is_authority)
             .filter_map(|certificate| webpki::anchor_from_trusted_cert(certificate).ok())
             .collect();
-        let leaf = CertificateDer::from(leaf.as_slice());
+        let is_signed_by_one = || {
+            let authorities: Vec<&[u8]> =
+                trusted.iter().filter(is_authority).map(|der| &der[..]).collect();
+            direct::is_signed_by_one(leaf, &authorities, now_secs)
+        };
+        let leaf_der = CertificateDer::from(leaf.as_slice());
         let between: Vec<CertificateDer<'_>> =
             between.iter().map(|der| CertificateDer::from(der.as_slice())).collect();
         let now = u64::try_from(now_secs).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now));
-        let Ok(leaf) = EndEntityCert::try_from(&leaf) else { return false };
+        let end = match EndEntityCert::try_from(&leaf_der) {
+            Err(webpki::Error::UnsupportedCertVersion) => return is_signed_by_one(),
+            Err(_) => return false,
+            Ok(end) => end,
+        };
         let verified = |usage: KeyUsage| {
             let algorithms = ALL_VERIFICATION_ALGS;
-            leaf.verify_for_usage(algorithms, &authorities, &between, now, usage, None, None)
+            end.verify_for_usage(algorithms, &authorities, &between, now, usage, None, None)
                 .map(drop)
         };
         match verified(KeyUsage::client_auth()) {
@@ -89,6 +99,7 @@ impl CertRole {
             Err(webpki::Error::RequiredEkuNotFoundContext(_)) => {
                 verified(KeyUsage::required_if_present(ANY_USAGE)).is_ok()
             }
+            Err(webpki::Error::CaUsedAsEndEntity) => is_signed_by_one(),
             outcome => outcome.is_ok(),
         }
     }
