@@ -66,6 +66,12 @@ async fn write_config(run: Call<'_>) -> Result<Response, Error> {
             Error::invalid(format!("error checking oidc discovery URL: {}", public_reason(&why)))
         })?;
     }
+    if !skips {
+        let found = provider::check_key_set(&run.context, &config).await;
+        found.map_err(|why| {
+            Error::invalid(format!("error checking jwks URL: {}", public_reason(&why)))
+        })?;
+    }
     records::write_config::<JwtConfig>(&run).await
 }
 

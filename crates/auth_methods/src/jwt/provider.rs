@@ -226,6 +226,20 @@ async fn keys(
     shared.get(context.now, is_fresh, fetch).await
 }
 
+/// Checks that there is a set of keys where a configuration says; what is kept of it stays as it is.
+///
+/// # Errors
+/// [`Error::Unavailable`] when nobody answers there, or with what is no set.
+pub(super) async fn check_key_set(
+    context: &EngineContext<'_>,
+    config: &JwtConfig,
+) -> Result<(), Error> {
+    let Some(JwtKeySource::Set { url, authorities }) = &config.source else { return Ok(()) };
+    let body = fetch(context.outbound, url.clone(), authorities).await?;
+    let keys = JwtKey::from_jwks(&body);
+    keys.map(drop).ok_or_else(|| unavailable("its answer is no set of keys"))
+}
+
 async fn fetch(outbound: &dyn Outbound, url: String, authorities: &str) -> Result<Vec<u8>, Error> {
     let call = OutboundCall { url, authorities: authorities.to_owned(), ..OutboundCall::default() };
     let answer = outbound.call(call).await?;

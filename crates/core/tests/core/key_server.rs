@@ -48,7 +48,10 @@ fn site(server: &Arc<Server>) -> Site {
     let site = Site { store, core: core.with_outbound(outbound), keys };
     for (path, body) in [
         ("sys/auth/jwt", r#"{"type":"jwt"}"#),
-        ("auth/jwt/config", r#"{"jwks_url":"https://keys.example/set"}"#),
+        (
+            "auth/jwt/config",
+            r#"{"jwks_url":"https://keys.example/set","skip_jwks_validation":true}"#,
+        ),
         ("auth/jwt/role/web", r#"{"role_type":"jwt","user_claim":"sub","bound_subject":"a"}"#),
     ] {
         site.ask(Update, path, body).unwrap();
@@ -152,4 +155,23 @@ fn a_key_server_that_is_gone_is_no_ones_login_and_tells_nothing_of_our_network()
         *server.answer.lock().unwrap() = Some(nonsense.to_owned());
         assert!(matches!(enter(&site, 0, "one"), Error::Unavailable(_)), "{nonsense}");
     }
+}
+
+#[test]
+fn a_key_server_that_is_of_no_use_is_refused_when_it_is_written() {
+    let server = Arc::new(Server::default());
+    let site = site(&server);
+    let write = |more: &str| {
+        let body = format!(r#"{{"jwks_url":"https://keys.example/set"{more}}}"#);
+        site.ask(Update, "auth/jwt/config", &body).map_err(|error| error.to_string())
+    };
+    for answer in [None, Some("<html>"), Some("{}")] {
+        *server.answer.lock().unwrap() = answer.map(str::to_owned);
+        let refused = write("").unwrap_err();
+        assert!(refused.starts_with("error checking jwks URL: "), "{refused}");
+        assert!(!refused.contains("10.1.2.3"), "{refused}");
+    }
+    write(r#","skip_jwks_validation":true"#).unwrap();
+    *server.answer.lock().unwrap() = Some(KEYS.to_owned());
+    write("").unwrap();
 }
