@@ -88,9 +88,30 @@ mod tests {
             head
         };
         assert_eq!(head("cookie", 3).headers[COOKIE], "c0=v; c1=v; c2=v");
+        assert_eq!(head("cookie", 2).headers[COOKIE], "c0=v; c1=v");
         assert_eq!(head("cookie", 1).headers[COOKIE], "c0=v");
         assert!(refusal(&head("cookie", 2 * HEADERS_MAX)).is_none());
-        assert!(refusal(&head("x-other", 2 * HEADERS_MAX)).is_some());
+        // With the host they are as many as there may be.
+        assert!(refusal(&head("x-other", HEADERS_MAX - 1)).is_none());
+        assert!(refusal(&head("x-other", HEADERS_MAX)).is_some());
+    }
+
+    #[test]
+    fn a_request_names_one_host_and_over_http_2_perhaps_none() {
+        let is_refused = |version: Version, hosts: usize| {
+            let mut builder = hyper::Request::builder().version(version);
+            for _ in 0..hosts {
+                builder = builder.header(HOST, "h");
+            }
+            refusal(&builder.body(()).unwrap().into_parts().0).is_some()
+        };
+        for (version, expected) in [
+            (Version::HTTP_11, [true, false, true]),
+            (Version::HTTP_10, [false, false, true]),
+            (Version::HTTP_2, [false, false, true]),
+        ] {
+            assert_eq!([0, 1, 2].map(|hosts| is_refused(version, hosts)), expected, "{version:?}");
+        }
     }
 
     #[test]

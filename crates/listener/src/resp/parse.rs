@@ -371,6 +371,66 @@ mod tests {
     }
 
     #[test]
+    fn a_command_is_as_large_as_its_sender_may_send() {
+        let parsed = |sender, input: &str| parse_of(sender, input.as_bytes(), &mut Ranges::new());
+        let (known, stranger) = (CommandSender::Known, CommandSender::Stranger);
+        let more = |input: &str, bytes: usize| Ok(ParsedInput::More(input.len() + bytes));
+        for (input, bytes) in [("*65536\r\n", 1), ("*1\r\n$16777216\r\n", (16 << 20) + 2)] {
+            assert_eq!(parsed(known, input), more(input, bytes), "{input}");
+        }
+        for (input, bytes) in [("*10\r\n", 1), ("*1\r\n$16384\r\n", (16 << 10) + 2)] {
+            assert_eq!(parsed(stranger, input), more(input, bytes), "{input}");
+        }
+        for (input, malformed) in [
+            ("*11\r\n", MalformedCommand::StrangerCount),
+            ("*1\r\n$16385\r\n", MalformedCommand::StrangerLength),
+        ] {
+            assert_eq!(parsed(stranger, input), Err(malformed));
+            assert!(parsed(known, input).is_ok());
+        }
+    }
+
+    #[test]
+    fn all_arguments_together_are_as_large_as_a_command_may_be() {
+        let first = 16 << 20;
+        let begins = format!("*2\r\n${first}\r\n");
+        let mut input = begins.into_bytes();
+        input.resize(input.len() + first, b'x');
+        input.extend_from_slice(b"\r\n");
+        let left = COMMAND_BYTES_MAX - input.len() - "$16777193\r\n".len();
+        let second = |length: usize| {
+            let input = [&input[..], format!("${length}\r\n").as_bytes()].concat();
+            parse(&input, &mut Ranges::new())
+        };
+        assert_eq!(second(left), Ok(ParsedInput::More(COMMAND_BYTES_MAX + 2)));
+        assert_eq!(second(left + 1), Err(MalformedCommand::LongCommand));
+    }
+
+    #[test]
+    fn a_length_has_as_many_digits_as_any_number_and_a_line_as_many_bytes_as_it_may() {
+        let parsed = |input: &[u8]| parse(input, &mut Ranges::new());
+        let digits = |count: usize| [b"*", &b"0".repeat(count)[..]].concat();
+        assert_eq!(parsed(&digits(20)), Ok(ParsedInput::More(22)));
+        assert_eq!(parsed(&digits(21)), Err(MalformedCommand::ArgumentCount));
+        let whole = [&digits(20)[..], b"\r\n"].concat();
+        assert_eq!(parsed(&whole), Ok(ParsedInput::Command(23)));
+        let longer = [&digits(25)[..], b"\r\n"].concat();
+        assert_eq!(parsed(&longer), Err(MalformedCommand::ArgumentCount));
+        assert_eq!(parsed(b"*07\r\n"), Ok(ParsedInput::More(6)));
+        assert_eq!(parsed(b"*1\r"), Ok(ParsedInput::More(4)));
+        let word = |count: usize| b"a".repeat(count);
+        assert_eq!(parsed(&word(LINE_BYTES_MAX - 1)), Ok(ParsedInput::More(LINE_BYTES_MAX)));
+        let line = [&word(LINE_BYTES_MAX - 1)[..], b"\n"].concat();
+        assert_eq!(parsed(&line), Ok(ParsedInput::Command(LINE_BYTES_MAX)));
+        let longer = [&word(LINE_BYTES_MAX)[..], b"\n"].concat();
+        assert_eq!(parsed(&longer), Err(MalformedCommand::LongLine));
+        for (count, length) in [("10", 10), ("42", 42), ("99", 99), ("123", 123)] {
+            let input = format!("*1\r\n${count}\r\n");
+            assert_eq!(parsed(input.as_bytes()), Ok(ParsedInput::More(input.len() + length + 2)));
+        }
+    }
+
+    #[test]
     fn every_prefix_asks_for_more_and_never_for_more_than_there_is() {
         let whole = b"*3\r\n$3\r\nSET\r\n$11\r\nhello world\r\n$0\r\n\r\n";
         let mut ranges = Ranges::new();

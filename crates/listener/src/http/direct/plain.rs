@@ -289,6 +289,103 @@ mod tests {
     }
 
     #[test]
+    fn each_field_is_taken_for_what_it_means_and_others_are_for_the_service() {
+        let with = |name: &str, value: &str| {
+            kind(format!("GET /v1/a HTTP/1.1\r\nHost: h\r\n{name}: {value}\r\n\r\n").as_bytes())
+        };
+        for name in [
+            "TE",
+            "Expect",
+            "Upgrade",
+            "Trailer",
+            "Connection",
+            "HTTP2-Settings",
+            "Content-Encoding",
+            "Proxy-Connection",
+            "Transfer-Encoding",
+        ] {
+            assert_eq!(with(name, "x"), "other", "{name}");
+        }
+        for name in [
+            "Accept",
+            "User-Agent",
+            "Tracestate",
+            "Traceparent",
+            "Content-Type",
+            "Accept-Encoding",
+            "Accept-Language",
+            "X-Vault-Request",
+        ] {
+            assert_eq!(with(name, "x"), "read", "{name}");
+        }
+        // Of each length that a name above has.
+        for length in 1..=18 {
+            assert_eq!(with(&"z".repeat(length), "x"), "plain", "{length}");
+        }
+    }
+
+    #[test]
+    fn bodies_and_heads_are_as_long_as_they_may() {
+        let post = |length: &str, body: usize| {
+            let head =
+                format!("POST /v1/a HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n");
+            let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+            let input = head + &"x".repeat(body);
+            matches!(find(input.as_bytes(), &mut room), PlainHead::Plain(plain) if plain.body.len() == body)
+        };
+        assert!(post("16384", 16_384) && post("016384", 16_384) && post("10", 10));
+        assert!(!post("16385", 16_385) && !post("0016384", 16_384) && !post("10", 9));
+        for (bytes, expected) in [(INPUT_BYTES_MAX - 1, "part"), (INPUT_BYTES_MAX, "other")] {
+            let begins = format!("GET /{}", "a".repeat(bytes - 5));
+            let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+            let found = match find(begins.as_bytes(), &mut room) {
+                PlainHead::Part => "part",
+                PlainHead::Other => "other",
+                PlainHead::Plain(_) => "plain",
+            };
+            assert_eq!(found, expected, "{bytes}");
+        }
+        let many = |count: usize| {
+            let fields = "A: b\r\n".repeat(count);
+            kind(format!("GET /v1/a HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes())
+        };
+        assert_eq!((many(HEADERS_MAX - 1), many(HEADERS_MAX)), ("plain", "other"));
+    }
+
+    #[test]
+    fn targets_that_others_answer_are_theirs() {
+        let of = |method: &str, target: &str, more: &str| {
+            kind(format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{more}\r\n").as_bytes())
+        };
+        for target in ["/v1/sys/storage/raft/snapshot", "/v1/sys/storage/raft/snapshot-force"] {
+            assert_eq!(of("POST", target, ""), "other", "{target}");
+        }
+        assert_eq!(of("POST", "/v1/sys/storage/raft/join", ""), "plain");
+        assert_eq!(of("CONNECT", "/v1/a", ""), "other");
+        // What ends as a folder may be more than a read, and so may what brings a body.
+        for target in ["/v1/a/", "/v1/a%2F", "/v1/a%2f", "/v1/a//b", "/v2/a", "/v1/a;b", "/v1/a,b"]
+        {
+            assert_eq!(of("GET", target, ""), "plain", "{target}");
+        }
+        assert_eq!(of("GET", "/v1/aZ0/-_.+=%41", ""), "read");
+        assert_eq!(of("GET", "/v1/a", "Content-Length: 1\r\n\r\nx"), "plain");
+        let of_two = of("GET", "/v1/a", "X-Vault-Token: t\r\nx-vault-token: u\r\n");
+        assert_eq!(of_two, "plain");
+    }
+
+    #[test]
+    fn a_read_has_the_first_token_and_the_path_behind_the_version() {
+        let head = b"GET /v1/secret/a HTTP/1.1\r\nHost: h\r\nX-Vault-Token: t\r\n\r\n";
+        let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let PlainHead::Plain(plain) = find(head, &mut room) else { panic!("a plain request") };
+        assert_eq!(plain.as_read(), Some(("secret/a", Some("t"))));
+        assert_eq!((plain.method, plain.target), ("GET", "/v1/secret/a"));
+        let parts = plain.to_parts().unwrap();
+        assert_eq!((parts.method, parts.uri.path()), (Method::GET, "/v1/secret/a"));
+        assert_eq!(parts.headers["x-vault-token"], "t");
+    }
+
+    #[test]
     fn a_read_shows_a_token_or_none_and_nothing_that_is_no_text() {
         let kind =
             |token: &str| kind(format!("GET /v1/a HTTP/1.1\r\nHost: h\r\n{token}\r\n").as_bytes());
