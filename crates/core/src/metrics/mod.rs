@@ -32,13 +32,12 @@ use crate::timers::Summary;
 use history::History;
 pub(crate) use in_flight::InFlight;
 use in_flight::Registry;
-use jobs::JobRecords;
 use observed::Observed;
 use routes::RouteTimes;
 use usage::NamedCounts;
 
 pub use crate::counts::{Counts, Durations};
-pub(crate) use jobs::{JobFacts, JobPlace, JobRecord};
+pub(crate) use jobs::{JobFacts, JobPlace, JobRecord, JobRecords};
 
 /// The operations, in the order in which they are counted.
 const OPERATIONS: [(Operation, &str); 7] = [

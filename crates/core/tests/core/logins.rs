@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{Denial, Error, Operation, Path, Request, Response, TokenText};
 
-use crate::support::{Site, ask_as, data};
+use crate::support::{Site, TOKEN, ask_as, data, request_of};
 
 use Operation::{Delete, List, Read, Update};
 
@@ -149,6 +149,47 @@ fn a_name_is_locked_out_and_let_in_again() {
     site.ask(Update, "sys/mounts/auth/userpass/tune", tune).unwrap();
     (0..9).for_each(|_| assert_eq!(try_as("bob", "no", 1002), Some(wrong())));
     assert_eq!(try_as("bob", "pw", 1002), None);
+}
+
+#[test]
+fn those_locked_out_are_shown_by_mount_or_of_one_that_is_asked_for() {
+    let site = site("userpass");
+    site.ask(Update, "sys/auth/other", r#"{"type":"userpass"}"#).unwrap();
+    for (mount, name) in [("userpass", "bob"), ("userpass", "eve"), ("other", "ann")] {
+        for _ in 0..5 {
+            let path = format!("auth/{mount}/login/{name}");
+            assert_eq!(log_in(&site, 0, &path, r#"{"password":"no"}"#).err(), Some(wrong()));
+        }
+    }
+    let accessor = |mount: &str| {
+        let mounts = data(site.ask(Read, "sys/auth", ""));
+        text(mounts[&format!("{mount}/")].as_object().unwrap(), "accessor").to_owned()
+    };
+    let locked = |accessor: &str| {
+        let asked = request_of(TOKEN, 1, Read, "sys/locked-users", "");
+        let query = vec![("mount_accessor".to_owned(), accessor.to_owned())];
+        let told = data(pollster::block_on(site.core.handle(&Request { query, ..asked })));
+        let Json::Array(spaces) = &told["by_namespace"] else { panic!("no list") };
+        let Json::Array(mounts) = &spaces[0].as_object().unwrap()["mount_accessors"] else {
+            panic!("no list")
+        };
+        let mut shown: Vec<_> = mounts
+            .iter()
+            .map(|mount| {
+                let mount = mount.as_object().unwrap();
+                (text(mount, "mount_accessor").to_owned(), mount["counts"].clone())
+            })
+            .collect();
+        shown.sort_by(|one, other| one.0.cmp(&other.0));
+        (told["total"].clone(), shown)
+    };
+    let [userpass, other] = ["userpass", "other"].map(accessor);
+    let (two, one) = (Json::from(2_u64), Json::from(1_u64));
+    assert_eq!(locked(&userpass), (two.clone(), vec![(userpass.clone(), two.clone())]));
+    assert_eq!(locked(&other), (one.clone(), vec![(other.clone(), one.clone())]));
+    let mut both = vec![(userpass, two), (other, one)];
+    both.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(locked(""), (3_u64.into(), both));
 }
 
 #[test]

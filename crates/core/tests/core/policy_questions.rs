@@ -1,9 +1,9 @@
 //! Questions about policies, as the page and operators ask them: `policies/explain`, `policies/check`.
 
 use kallisto_core::json::{self, Json, Map};
-use kallisto_core::{Error, Operation, Response};
+use kallisto_core::{Error, Operation, Request, Response};
 
-use crate::support::{Site, ask_as};
+use crate::support::{Site, ask_as, request_of};
 
 const EXPLAIN: &str = "sys/policies/explain";
 const OWN: &str = "sys/internal/ui/explain";
@@ -180,6 +180,64 @@ fn a_question_that_is_too_large_is_refused_with_its_size() {
     assert!(told.contains("rules"), "{told}");
 }
 
+#[test]
+fn a_route_that_takes_sudo_is_allowed_by_a_rule_with_it_alone() {
+    let site = site();
+    let allowed = |capabilities: &str| {
+        let rule = format!("path \"sys/audit\" {{ capabilities = [{capabilities}] }}");
+        let draft = Json::object([("d", rule.as_str().into())]);
+        let body = Json::object([
+            ("path", "sys/audit".into()),
+            ("policies", Json::strings(["d"])),
+            ("draft", draft),
+        ]);
+        ask(&site, "root", EXPLAIN, &body).unwrap()["allowed"].clone()
+    };
+    assert_eq!(allowed("\"read\""), false.into());
+    assert_eq!(allowed("\"read\", \"sudo\""), true.into());
+}
+
+#[test]
+fn a_token_asks_about_its_own_entity_and_about_no_other() {
+    let site = site();
+    site.ask(Operation::Update, "sys/auth/up", r#"{"type":"userpass"}"#).unwrap();
+    let user = r#"{"password":"pw","token_policies":["reader"]}"#;
+    site.ask(Operation::Update, "auth/up/users/bob", user).unwrap();
+    let auth = crate::logins::log_in(&site, 0, "auth/up/login/bob", r#"{"password":"pw"}"#);
+    let auth = auth.unwrap();
+    let (token, own) = (auth["client_token"].as_str().unwrap(), auth["entity_id"].clone());
+    let other = ask(&site, "root", "identity/entity", &object(r#"{"name":"ann"}"#)).unwrap();
+    let about = |entity: &Json| {
+        let body = Json::object([("path", "secret/data/a".into()), ("entity_id", entity.clone())]);
+        ask(&site, token, OWN, &body).map(|answer| answer["allowed"].clone())
+    };
+    assert_eq!(about(&own), Ok(true.into()));
+    assert!(matches!(about(&other["id"]), Err(Error::Invalid(_))));
+}
+
+/// What a token of a namespace above may here is written there.
+#[test]
+fn a_draft_is_refused_for_a_token_of_a_namespace_above() {
+    let site = site();
+    site.ask(Operation::Update, "sys/namespaces/team", "").unwrap();
+    put_policy(&site, "below", "path \"team/secret/data/*\" { capabilities = [\"read\"] }\n");
+    let body = r#"{"id":"above","policies":["below"],"no_default_policy":true}"#;
+    site.ask(Operation::Update, "auth/token/create", body).unwrap();
+    let asked = |body: &str| {
+        let request = request_of("above", 0, Operation::Update, OWN, body);
+        let request = Request { namespace: "team/", ..request };
+        match pollster::block_on(site.core.handle(&request)) {
+            Ok(Response::Logical(answer)) => Ok(json::parse_object(&answer.data).unwrap()),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error),
+        }
+    };
+    let saved = asked(r#"{"path":"secret/data/a"}"#).unwrap();
+    assert_eq!(saved["allowed"], true.into());
+    let why = asked(r#"{"path":"secret/data/a","draft":{"p":"path \"a\" { policy = \"deny\" }"}}"#);
+    assert!(matches!(why, Err(Error::Invalid(why)) if why.contains("a namespace above")));
+}
+
 /// The warnings as `line kind`.
 fn warnings(answer: &Map) -> Vec<String> {
     let Json::Array(warnings) = &answer["warnings"] else { panic!("no warnings") };
@@ -226,6 +284,28 @@ fn a_policy_is_checked_with_the_place_of_each_error_and_what_does_nothing() {
     assert!(matches!(nothing, Error::Invalid(_)));
     let path = "sys/policies/acl/checked";
     assert_eq!(site.ask(Operation::Read, path, "").unwrap_err(), Error::NotFound);
+}
+
+#[test]
+fn no_warning_comes_of_patterns_that_may_lead_somewhere() {
+    let site = site();
+    site.ask(Operation::Update, "sys/namespaces/team", "").unwrap();
+    let warned = |rule: &str| {
+        let body = Json::object([("policy", rule.into())]);
+        warnings(&ask(&site, "root", CHECK, &body).unwrap())
+    };
+    for rule in [
+        r#"path "team/other/*" { capabilities = ["read"] }"#,
+        r#"path "team/+/a" { capabilities = ["read"] }"#,
+        r#"path "sec*" { capabilities = ["read"] }"#,
+        r#"path "*" { capabilities = ["read"] }"#,
+        r#"path "sys/audit/*" { capabilities = ["update", "sudo"] }"#,
+        r#"path "sys/audit/*" { capabilities = ["deny"] }"#,
+    ] {
+        assert_eq!(warned(rule), [""; 0], "{rule}");
+    }
+    assert_eq!(warned(r#"path "sec" { capabilities = ["read"] }"#), ["1 no_mount"]);
+    assert_eq!(warned(r#"path "tea*" { capabilities = ["read"] }"#), ["1 no_mount"]);
 }
 
 #[test]

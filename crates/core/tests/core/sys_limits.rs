@@ -383,6 +383,9 @@ fn a_review_of_access_names_everybody_who_may_and_by_which_line() {
     let bob = entity("bob", "p");
     entity("ann", "q");
     entity("a", "own");
+    // What a template comes to is another's own.
+    entity("c", "own");
+    entity("d", "own");
     entity("gone", "p");
     write("identity/entity/name/gone", r#"{"disabled":true}"#);
     let group = id(write("identity/group", r#"{"name":"readers","policies":["p"]}"#));
@@ -459,6 +462,14 @@ fn a_review_of_access_names_everybody_who_may_and_by_which_line() {
     let update = who(r#"{"path":"secret/data/a","capability":"update"}"#);
     let Json::Array(update) = &update["subjects"] else { panic!("no list") };
     assert_eq!(update.len(), 1, "the root token alone");
+    // The policy that is given besides, unless a role says that it is not.
+    let body = r#"{"token_policies":["q"],"token_no_default_policy":true}"#;
+    write("auth/approle/role/bare", body);
+    let own = who(r#"{"path":"auth/token/lookup-self"}"#);
+    let Json::Array(own) = &own["subjects"] else { panic!("no list") };
+    let roles = own.iter().map(|one| one.as_object().unwrap());
+    let roles = roles.filter(|one| text(one, "kind") == "role").map(|one| text(one, "name"));
+    assert_eq!(roles.collect::<Vec<_>>(), ["other", "web", "bob"]);
 }
 
 #[test]

@@ -314,3 +314,52 @@ impl Review<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::Update;
+
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    /// A question may look at fewer subjects than there are, and goes on behind the last.
+    #[test]
+    fn each_kind_is_looked_at_as_far_as_a_question_may_and_from_there_on() {
+        let core = open_core(RouteAccess::Token);
+        let write = |path: &str, body: &str| ask(&core, Some(ROOT), Update, path, body).unwrap();
+        let rule = r#"{"policy":"path \"a\" { capabilities = [\"read\"] }"}"#;
+        write("sys/policies/acl/p", rule);
+        for number in 0..5 {
+            let body = format!(r#"{{"name":"n{number}","policies":["p"]}}"#);
+            write("identity/entity", &body);
+            write("identity/group", &body);
+            let user = r#"{"password":"pw","token_policies":["p"]}"#;
+            write(&format!("auth/userpass/users/n{number}"), user);
+        }
+        (0..4).for_each(|_| drop(write("auth/token/create", r#"{"policies":["p"]}"#)));
+        let context = core.context.load_full().unwrap();
+        let kinds =
+            [SubjectKind::Entity, SubjectKind::Group, SubjectKind::Role, SubjectKind::Token];
+        for kind in kinds {
+            let (mut after, mut found) = (String::new(), Vec::new());
+            loop {
+                let mut review = Review {
+                    context: &context,
+                    question: question(&context.view, "a", "read").unwrap(),
+                    now: Timestamp::UNIX_EPOCH,
+                    decided: HashMap::new(),
+                    left: 2,
+                    found: Vec::new(),
+                };
+                let next = pollster::block_on(review.look_through(kind, after)).unwrap();
+                found.push(review.found.len());
+                match next {
+                    Some(next) => after = next,
+                    None => break,
+                }
+            }
+            assert_eq!(found, [2, 2, 1], "{}", kind.name());
+        }
+    }
+}

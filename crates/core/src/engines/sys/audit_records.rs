@@ -371,6 +371,34 @@ mod tests {
         assert_eq!(judge(&[path], "rubbish"), Fit::No);
     }
 
+    /// What a page of lines of these sizes has, looked at no further than `budget`: how many, and where to go on.
+    fn page(name: &str, sizes: &[usize], budget: u64) -> Result<(usize, Option<u64>), Error> {
+        let path =
+            std::env::temp_dir().join(format!("kallisto-scan-{}-{name}", std::process::id()));
+        let text: String = sizes.iter().map(|size| "x".repeat(*size) + "\n").collect();
+        #[expect(clippy::disallowed_methods, reason = "the test writes the file that is read")]
+        std::fs::write(&path, text).unwrap();
+        let lines = LinesBack::open(&path, None, budget).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let filter = RecordFilter::from_fields(Fields::new(&Map::new())).unwrap();
+        scan(lines, &filter, RECORDS_MAX).map(|(found, next)| (found.len(), next))
+    }
+
+    #[test]
+    fn a_page_ends_where_no_more_may_be_looked_at_and_says_where() {
+        assert_eq!(page("all", &[99, 99], 1_000), Ok((2, None)));
+        assert_eq!(page("some", &[99, 99], 150), Ok((1, Some(100))));
+        let longer = page("longer", &[99, 99], 50);
+        assert!(matches!(longer, Err(Error::TooLarge(_))), "{longer:?}");
+    }
+
+    #[test]
+    fn a_page_has_no_more_bytes_than_an_answer_may_and_a_line() {
+        let half = ANSWER_BYTES_MAX / 2;
+        let whole = u64::try_from(half + 1).unwrap();
+        assert_eq!(page("bytes", &[half; 4], SCANNED_BYTES_MAX), Ok((3, Some(whole))));
+    }
+
     #[test]
     fn what_came_of_a_request_is_in_the_record_of_its_answer() {
         let fits = |members: &str| {

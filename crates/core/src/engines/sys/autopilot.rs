@@ -372,5 +372,12 @@ mod tests {
         assert_eq!(gone(&[member(1, 0), member(2, 10), member(4, 60_000)]), None, "too few");
         let split = [member(1, 0), member(2, 59_000), member(3, 59_000), member(4, 60_000)];
         assert_eq!(gone(&split), None, "no healthy majority stays");
+        let five = [1, 2, 3, 4].map(|id| member(id, if id == 1 { 0 } else { 59_000 }));
+        let five = [&five[..], &[member(5, 60_000)]].concat();
+        assert_eq!(gone(&five), None, "one of four is no majority");
+        let strict = AutopilotSettings { min_quorum: 5, ..settings };
+        let well = [&[1, 2, 3, 4].map(|id| member(id, 0))[..], &[member(5, 60_000)]].concat();
+        assert_eq!(chosen(&well, &strict, 3600), None, "four are fewer than are to stay");
+        assert_eq!(gone(&well), Some(5));
     }
 }

@@ -235,8 +235,12 @@ mod tests {
         };
         assert_eq!(told(Some(well.clone()), 10.0), Vec::<String>::new());
         assert_eq!(told(None, 0.0), ["does not answer"]);
-        let off = MemberStatus { clock_ms: Some(98_000), ..well.clone() };
-        assert_eq!(told(Some(off), 1000.0), ["its clock is 2500 ms behind"]);
+        let off = |clock_ms| MemberStatus { clock_ms: Some(clock_ms), ..well.clone() };
+        assert_eq!(told(Some(off(98_000)), 1000.0), ["its clock is 2500 ms behind"]);
+        assert_eq!(told(Some(off(102_000)), 1000.0), ["its clock is 1500 ms ahead"]);
+        assert_eq!(told(Some(off(100_500)), 0.0), [""; 0], "as far off as it may be");
+        let enough = MemberStatus { disk: Some((15 << 20, 100 << 20)), ..well.clone() };
+        assert_eq!(told(Some(enough), 0.0), [""; 0], "as little as there may be");
         let full = MemberStatus {
             sealed: Some(true),
             version: Some("0.9".to_owned()),

@@ -279,6 +279,28 @@ mod tests {
     }
 
     #[test]
+    fn a_run_clears_as_many_batches_as_it_may_and_the_next_one_goes_on() {
+        let (core, id) = cut_short();
+        let context = core.context.load_full().unwrap();
+        let [prefix, ..] = keys::engine_prefixes(id);
+        let mut batch = Batch::new();
+        for number in 0..2 * SWEEP_RECORDS_MAX {
+            batch.put([&prefix[..], &number.to_be_bytes()].concat(), Vec::new());
+        }
+        pollster::block_on(context.store.commit(batch)).unwrap();
+        let name = pages(&storage(&context).unwrap()).flatten().next().unwrap();
+        let name = format!("{FOLDER}{name}");
+        let run = || pollster::block_on(clear_noted(&context, &name, 1)).unwrap();
+        let left = || (records_of(&context, id), notes(&context));
+        assert_eq!(run(), 1);
+        assert_eq!(left(), (SWEEP_RECORDS_MAX + 3, 1));
+        assert_eq!(run(), 1);
+        assert_eq!(left(), (3, 1), "a batch that was full may not have been the last");
+        assert_eq!(run(), 2);
+        assert_eq!(left(), (0, 0));
+    }
+
+    #[test]
     fn an_unmount_that_comes_to_its_end_leaves_no_note() {
         let core = open_core(RouteAccess::Token);
         let context = core.context.load_full().unwrap();
@@ -300,10 +322,16 @@ mod tests {
             let body = r#"{"type":"userpass"}"#;
             ask(&core, Some(ROOT), Update, &format!("sys/auth/{path}"), body)
         };
-        assert!(matches!(mount("up"), Err(Error::Unavailable(_))));
+        for path in ["up", "up/inner"] {
+            assert!(matches!(mount(path), Err(Error::Unavailable(_))), "{path}");
+        }
         assert!(mount("upper").is_ok());
+        let moved = || {
+            ask(&core, Some(ROOT), Update, "sys/remount", r#"{"from":"auth/upper","to":"auth/up"}"#)
+        };
+        assert!(matches!(moved(), Err(Error::Unavailable(_))));
         pollster::block_on(core.run_due_jobs(NOW)).unwrap();
-        assert!(mount("up").is_ok());
+        assert!(moved().is_ok());
     }
 
     #[test]

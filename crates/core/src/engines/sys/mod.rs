@@ -84,3 +84,33 @@ impl ServerEngine for System {
         routes::SYSTEM.find(weighed.path).is_some_and(|route| route.is_light)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation;
+
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, open_core, request};
+
+    #[test]
+    fn what_its_row_says_is_quick_is_answered_by_who_reads_the_request() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let mount = context.view.mounts.at("sys/").unwrap();
+        let is_light = |path| {
+            let request = request(Some(ROOT), Operation::Read, "sys/any", "");
+            let weighed = Weighed {
+                context: &context,
+                request: &request,
+                mount: &mount,
+                path,
+                lists: false,
+                is_audited: &|| false,
+            };
+            System.is_light(&weighed)
+        };
+        assert!(is_light("health") && is_light("seal-status"));
+        assert!(!is_light("policies/acl/p") && !is_light("nowhere"));
+    }
+}

@@ -254,3 +254,84 @@ fn a_rule_on_parameters_lets_a_stream_go_on_or_refuses_it() {
         }
     }
 }
+
+/// The records of a page, and where to go on.
+fn page(site: &Filed, query: &[(&str, &str)]) -> (usize, Option<String>) {
+    let answer = site.ask(TOKEN, Operation::Read, RECORDS, "", query).unwrap();
+    let Response::Logical(answer) = answer else { panic!("no data") };
+    let data = json::parse_object(&answer.data).unwrap();
+    let Some(Json::Array(records)) = data.get("records") else { panic!("no records") };
+    (records.len(), data["next"].as_str().map(str::to_owned))
+}
+
+#[test]
+fn a_page_has_as_many_records_as_are_asked_for_and_the_last_one_leads_nowhere() {
+    let site = Filed::open("pages");
+    (0..3).for_each(|at| site.write(&format!("secret/data/{at}")));
+    let fits = ("path", "secret/data/*");
+    assert_eq!(page(&site, &[fits, ("limit", "2")]).0, 2);
+    assert_eq!(page(&site, &[fits, ("limit", "0")]).0, 6, "none is not asked for");
+    // From the end of the file to its beginning, a record at a time. What is asked meanwhile comes behind where this began.
+    let (mut count, mut next) = page(&site, &[("limit", "1")]);
+    while let Some(at) = next {
+        assert_ne!(at, "0", "nothing is before the beginning");
+        let one;
+        (one, next) = page(&site, &[("limit", "1"), ("next", &at)]);
+        assert_eq!(one, 1);
+        count += one;
+    }
+    assert!(count > 6, "{count}");
+}
+
+#[test]
+fn a_page_goes_on_from_the_beginning_of_a_line_alone() {
+    let site = Filed::open("next");
+    site.write("secret/data/a");
+    let (_, next) = page(&site, &[("limit", "1")]);
+    let at: u64 = next.unwrap().parse().unwrap();
+    for wrong in [at + 1, at - 1, at + (1 << 40)] {
+        let query = [("next", &*wrong.to_string())];
+        let refused = site.ask(TOKEN, Operation::Read, RECORDS, "", &query).unwrap_err();
+        assert!(matches!(&refused, Error::Invalid(why) if why.contains("'next'")), "{refused:?}");
+    }
+    assert!(page(&site, &[("limit", "1"), ("next", &at.to_string())]).0 == 1);
+}
+
+#[test]
+fn a_file_is_written_by_one_device() {
+    let site = Filed::open("shared");
+    let enable = |name: &str, file: &str| {
+        let file = site.folder.join(file);
+        let body = format!(r#"{{"type":"file","options":{{"file_path":"{}"}}}}"#, file.display());
+        site.ask(TOKEN, Operation::Update, &format!("sys/audit/{name}"), &body, &[]).map(|_| ())
+    };
+    let shared = "the audit device at file/ writes this file already";
+    assert_eq!(enable("second", "audit.log"), Err(Error::invalid(shared)));
+    assert_eq!(enable("second", "second.log"), Ok(()));
+}
+
+#[test]
+fn followed_records_are_not_wrapped_and_a_stream_says_nothing_when_it_is_left() {
+    let site = Filed::open("left");
+    let query = vec![("follow".to_owned(), "true".to_owned())];
+    let asked = request(TOKEN, Operation::Read, RECORDS, "", 100);
+    let wrapped = Request { query, wrap_ttl_secs: 60, ..asked };
+    let refused = pollster::block_on(site.core.handle(&wrapped)).unwrap_err();
+    assert!(matches!(&refused, Error::Invalid(why) if why.contains("wrapped")), "{refused:?}");
+    let mut stream = site.follow(TOKEN, &[]).unwrap();
+    assert_eq!((stream.source.heartbeat(), stream.source.farewell()), (&b"\n"[..], None));
+}
+
+#[test]
+fn a_block_without_a_record_that_fits_is_passed_in_silence() {
+    let site = Filed::open("silent");
+    site.write("secret/data/a");
+    let query = [("from_seq", "1"), ("path", "secret/data/z")];
+    let mut stream = site.follow(TOKEN, &query).unwrap();
+    let now = Timestamp::from_second(1_000).unwrap();
+    assert_eq!(stream.source.next(now), NextPiece::Wait);
+    pollster::block_on(stream.source.changed());
+    assert_eq!(stream.source.next(now), NextPiece::Wait, "the first block has nothing to tell");
+    site.write("secret/data/z");
+    assert_eq!(until(&mut stream, Some("secret/data/z")), ["secret/data/z"]);
+}

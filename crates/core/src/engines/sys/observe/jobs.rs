@@ -48,3 +48,21 @@ fn describe(job: JobRecord, is_overdue: bool) -> Json {
         ("last_error_time", failed_at.map_or(Json::Null, time)),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{JobFacts, JobRecords};
+
+    #[test]
+    fn how_long_a_run_took_is_told_in_milliseconds_and_their_parts() {
+        let records = JobRecords::default();
+        let (name, about) = ("j".to_owned(), "Does.");
+        let facts = JobFacts { name, about, period_secs: 1, place: JobPlace::Leader };
+        records.enter(std::iter::once(facts));
+        assert!(records.start_if_due(0, Timestamp::UNIX_EPOCH));
+        records.end(0, Duration::from_micros(12_345), None);
+        let told = describe(records.all().remove(0), false);
+        assert_eq!(told.as_object().unwrap()["last_duration_ms"], Json::Number("12.345".into()));
+    }
+}
