@@ -386,4 +386,65 @@ mod tests {
         let refused = decide_after(&request, |_, _, user| user.proven_at = None).unwrap_err();
         assert_eq!(refused.0, "max_age_violation");
     }
+
+    #[test]
+    fn the_parameters_of_a_request_are_read_by_their_names() {
+        let given = Map::from(
+            [
+                ("client_id", "app"),
+                ("redirect_uri", CALLBACK),
+                ("scope", "openid"),
+                ("response_type", "code"),
+                ("state", "st"),
+                ("nonce", "no"),
+                ("code_challenge", "c"),
+                ("code_challenge_method", "S256"),
+                ("max_age", "5"),
+                ("request", ""),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.into())),
+        );
+        let text = str::to_owned;
+        let expected = AuthorizeRequest {
+            scope: text("openid"),
+            code_challenge: text("c"),
+            code_challenge_method: text("S256"),
+            max_age: Some(text("5")),
+            has_request: true,
+            ..request()
+        };
+        assert_eq!(AuthorizeRequest::read(&given), expected);
+        assert_eq!(AuthorizeRequest::read(&Map::new()), AuthorizeRequest::default());
+    }
+
+    #[test]
+    fn texts_and_scopes_are_as_many_as_they_may() {
+        let longest = with(|r| (r.state, r.nonce) = ("x".repeat(4096), "y".repeat(4096)));
+        assert!(decide_after(&longest, |_, _, _| {}).is_ok());
+        let asked = |count: usize| {
+            let names: Vec<String> = (0..count).map(|at| format!("s{at}")).collect();
+            let request = with(|r| r.scope = format!("openid {}", names.join(" ")));
+            decide_after(&request, |_, provider, _| provider.scopes_supported = names)
+        };
+        assert_eq!(asked(SCOPES_MAX).unwrap().scopes.len(), SCOPES_MAX);
+        assert_eq!(asked(SCOPES_MAX + 1).unwrap_err().1, format!("more than {SCOPES_MAX} scopes"));
+        let twice = with(|r| r.scope = "openid groups openid".to_owned());
+        assert!(decide_after(&twice, |_, _, _| {}).is_ok());
+    }
+
+    #[test]
+    fn a_challenge_is_the_verifier_or_its_sum_and_plain_where_nobody_says() {
+        let text = "a".repeat(43);
+        let challenge = |method: &str| {
+            let request = with(|r| {
+                (r.code_challenge, r.code_challenge_method) = (text.clone(), method.to_owned());
+            });
+            decide_after(&request, |_, _, _| {}).map(|consent| consent.challenge)
+        };
+        let made = |method| Ok(CodeChallenge::new(&text, method));
+        assert_eq!(challenge(""), made(ChallengeMethod::Plain));
+        assert_eq!(challenge("plain"), made(ChallengeMethod::Plain));
+        assert_eq!(challenge("S256"), made(ChallengeMethod::S256));
+        assert_eq!(challenge("s256").unwrap_err().1, "invalid code_challenge_method");
+    }
 }

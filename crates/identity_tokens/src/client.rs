@@ -218,4 +218,30 @@ mod tests {
         let public = OauthClient { secret: None, kind: ClientType::Public, ..client };
         assert!(public.is_proven_by(""));
     }
+
+    #[test]
+    fn a_client_is_as_large_as_it_may_and_its_tokens_live_as_long() {
+        let checked = |change: &dyn Fn(&mut OauthClient)| {
+            let mut client = client();
+            client.id_token_ttl_secs = 60;
+            change(&mut client);
+            client.check(60).is_ok()
+        };
+        let uris = |count| vec!["https://app.example/cb".to_owned(); count];
+        assert!(checked(&|_| {}));
+        assert!(checked(&|client| client.redirect_uris = uris(REDIRECT_URIS_MAX)));
+        assert!(!checked(&|client| client.redirect_uris = uris(REDIRECT_URIS_MAX + 1)));
+        assert!(!checked(&|client| client.redirect_uris = vec!["no URI".to_owned()]));
+        let names = |count| vec!["a".to_owned(); count];
+        assert!(checked(&|client| client.assignments = names(ASSIGNMENTS_MAX)));
+        assert!(!checked(&|client| client.assignments = names(ASSIGNMENTS_MAX + 1)));
+        assert!(!checked(&|client| client.id_token_ttl_secs = 61), "longer than its key");
+        let lives = |secs: u64| checked(&|client| client.access_token_ttl_secs = secs);
+        assert!(lives(ACCESS_TOKEN_SECS_MAX) && !lives(ACCESS_TOKEN_SECS_MAX + 1));
+        assert!(checked(&|client| client.kind = ClientType::Public));
+        assert!(checked(&|client| client.client_credentials = true));
+        assert!(!checked(&|client| {
+            (client.kind, client.client_credentials) = (ClientType::Public, true);
+        }));
+    }
 }

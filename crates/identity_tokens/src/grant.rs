@@ -483,4 +483,14 @@ mod tests {
         assert!(folder_has_ended("00000003/", 3 * HOUR_SECS));
         assert!(!folder_has_ended("x", i64::MAX));
     }
+
+    #[test]
+    fn a_grant_is_stored_with_how_its_challenge_is_made() {
+        for method in [ChallengeMethod::Plain, ChallengeMethod::S256] {
+            let grant = grant(CodeChallenge::new(VERIFIER, method));
+            let again = CodeGrant::decode(&grant.encode()).unwrap();
+            assert_eq!(again.challenge, grant.challenge);
+            assert!(again.challenge.is_some());
+        }
+    }
 }

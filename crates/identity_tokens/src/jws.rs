@@ -202,4 +202,26 @@ mod tests {
         }
         assert!(judge(&token, [key.public()], expected(None)).is_ok());
     }
+
+    #[test]
+    fn claims_name_one_audience_or_several_and_clocks_differ_a_little() {
+        let checked = |aud: &str, issued_at: i64| {
+            let text = format!(r#"{{"iss":"i","aud":{aud},"exp":{},"iat":{issued_at}}}"#, NOW + 10);
+            let claims = json::parse_object(text.as_bytes()).unwrap();
+            check(&claims, ExpectedClaims { issuer: "i", audience: Some("app"), now: NOW })
+        };
+        assert_eq!(checked(r#"["other","app"]"#, NOW), Ok(()));
+        assert_eq!(checked(r#"["other"]"#, NOW), Err("invalid audience claim (aud)"));
+        assert_eq!(checked("7", NOW), Err("invalid audience claim (aud)"));
+        assert_eq!(checked(r#""app""#, NOW + LEEWAY_SECS), Ok(()));
+        let early = Err("token issued in the future (iat)");
+        assert_eq!(checked(r#""app""#, NOW + LEEWAY_SECS + 1), early);
+    }
+
+    #[test]
+    fn a_token_is_as_long_as_it_may() {
+        let refused = |bytes: usize| judge(&"x".repeat(bytes), [], expected(None)).unwrap_err();
+        assert!(refused(TOKEN_BYTES_MAX).ends_with("compact JWS format must have three parts"));
+        assert!(refused(TOKEN_BYTES_MAX + 1).ends_with("the token is too long"));
+    }
 }

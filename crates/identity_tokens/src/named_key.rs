@@ -421,4 +421,40 @@ mod tests {
         assert!(NamedKey::decode(b"{}").is_err());
         assert!(NamedKey::decode(b"\xff").is_err());
     }
+
+    #[test]
+    fn a_key_signs_for_the_clients_that_it_names_or_for_everybody() {
+        let of = |ids: &[&str]| NamedKeySettings {
+            allowed_client_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+            ..NamedKeySettings::default()
+        };
+        assert!(of(&["a", "b"]).allows("b") && !of(&["a", "b"]).allows("c"));
+        assert!(of(&["*"]).allows("c") && !of(&[]).allows("c"));
+        assert!(NamedKeySettings::of_default().allows("c"));
+        let many = |count| of(&vec!["a"; count]).check().is_ok();
+        assert!(many(ALLOWED_CLIENT_IDS_MAX) && !many(ALLOWED_CLIENT_IDS_MAX + 1));
+    }
+
+    #[test]
+    fn a_change_is_taken_and_brings_a_rotation_no_later() {
+        let mut key = make(settings(100, 100), 0);
+        assert!(!key.needs_versions(SigningAlgorithm::EdDsa));
+        assert!(key.needs_versions(SigningAlgorithm::Es256));
+        assert!(NamedKey::new(settings(100, 100), 0).needs_versions(SigningAlgorithm::EdDsa));
+        key.change(settings(60, 100), None, 10);
+        assert_eq!((key.next_rotation, key.settings.rotation_period_secs), (70, 60));
+        key.change(settings(1000, 100), None, 20);
+        assert_eq!(key.next_rotation, 70);
+    }
+
+    #[test]
+    fn retired_versions_are_counted_until_their_tokens_have_ended() {
+        let mut key = make(settings(100, 200), 0);
+        key.rotate(fresh(), 0, Some(0));
+        assert_eq!(key.retired_count(), 0, "it was cut off");
+        key.rotate(fresh(), 0, Some(10));
+        assert_eq!((key.retired_count(), key.has_ended(9), key.has_ended(10)), (1, false, true));
+        key.rotate(fresh(), 10, Some(10));
+        assert_eq!(key.retired_count(), 1, "the first is gone");
+    }
 }

@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(told("a%20p:s%3Ac+d"), pair("a p", "s:c d"));
         assert_eq!(told("app:"), pair("app", ""));
         assert_eq!(told("app:a:b"), pair("app", "a:b"));
-        for bad in ["app", "app:a&b", "app:a=b", "app:%zz"] {
+        for bad in ["app", "app:a&b", "app:a=b", "app:a=", "app:%zz"] {
             assert_eq!(told(bad), None, "{bad}");
         }
         for bad in ["", "Basic", "Bearer YTpi", "Basic ???", "Basic\u{e9}"] {

@@ -336,4 +336,12 @@ mod tests {
             assert!(check(bad).is_err(), "{bad}");
         }
     }
+
+    #[test]
+    fn a_redirect_uri_is_as_long_as_it_may() {
+        let uri = |bytes: usize| format!("https://a.example/{}", "x".repeat(bytes - 18));
+        let (longest, longer) = (uri(REDIRECT_URI_BYTES_MAX), uri(REDIRECT_URI_BYTES_MAX + 1));
+        assert!(check(&longest).is_ok() && check(&longer).is_err());
+        assert!(allowed(&longest, &[&longest]) && !allowed(&longer, &[&longer]));
+    }
 }

@@ -273,4 +273,17 @@ mod tests {
         assert_eq!(ClaimsScope::decode(&scope.shown().to_text()).unwrap(), scope);
         assert!(TokenRole::decode(b"[]").is_err());
     }
+
+    #[test]
+    fn everybody_is_in_the_assignment_of_all_and_a_provider_names_its_clients() {
+        let everybody = vec!["*".to_owned()];
+        let all = Assignment::of_all();
+        assert_eq!((&all.entity_ids, &all.group_ids), (&everybody, &everybody));
+        let of = |ids: &[&str]| OidcProvider {
+            allowed_client_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+            ..OidcProvider::of_default()
+        };
+        assert!(of(&["*"]).allows("a") && of(&["b", "a"]).allows("a"));
+        assert!(!of(&["b"]).allows("a") && !of(&[]).allows("a"));
+    }
 }

@@ -354,4 +354,14 @@ mod tests {
         let key = TokenSigningKey::make(SigningAlgorithm::EdDsa).unwrap();
         assert_eq!(format!("{key:?} {:?}", key.store()), "TokenSigningKey StoredSigningKey");
     }
+
+    #[test]
+    fn a_point_is_published_by_its_two_halves() {
+        let key = TokenSigningKey::make(SigningAlgorithm::Es256).unwrap();
+        let jwk = key.public().jwk();
+        for half in ["x", "y"] {
+            let text = jwk.as_object().unwrap()[half].as_str().unwrap().to_owned();
+            assert_eq!(BASE64URL_NOPAD.decode(text.as_bytes()).unwrap().len(), 32, "{half}");
+        }
+    }
 }

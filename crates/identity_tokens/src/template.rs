@@ -371,6 +371,8 @@ mod tests {
             ("time.now", "1000"),
             (" time.now.plus.1h ", "4600"),
             ("time.now.minus.10s", "990"),
+            ("time.now.plus.0s", "1000"),
+            ("identity.entity.aliases.auth_userpass_1.custom_metadata", r#"{"desk":"5"}"#),
         ] {
             let template = format!(r#"{{"x": {{{{{directive}}}}} }}"#);
             assert_eq!(filled(&template), format!(r#"{{"x":{value}}}"#), "{directive}");
@@ -400,6 +402,7 @@ mod tests {
             (r#"{"a": {{identity.entity.metadata.}} }"#, "no value could be found"),
             (r#"{"a": {{}} }"#, "no value could be found"),
             (r#"{"a": {{time.now.plus.x}} }"#, "invalid duration"),
+            (r#"{"a": {{time.now.plus.-1s}} }"#, "invalid duration"),
             (r#"{"a": {{time.now.times.2}} }"#, "missing time operand"),
             (r#"{"a": 1, "a": 2}"#, "template JSON"),
         ] {
@@ -432,5 +435,13 @@ mod tests {
             let expected = Map::from([("n".to_owned(), name.into())]);
             assert_eq!(template.fill(&ann, 0), expected);
         }
+    }
+
+    #[test]
+    fn a_template_is_as_long_as_it_may() {
+        let of = |bytes: usize| format!("{{{}}}", " ".repeat(bytes - 2));
+        assert!(ClaimsTemplate::parse(&of(TEMPLATE_BYTES_MAX)).is_ok());
+        let longer = ClaimsTemplate::parse(&of(TEMPLATE_BYTES_MAX + 1)).unwrap_err();
+        assert!(longer.to_string().contains("longer than 65536 bytes"), "{longer}");
     }
 }
