@@ -377,6 +377,12 @@ mod tests {
             ("{{timestamp \"v_2006_01_02_15\"}}", "v_2023_11_14_22"),
             ("{{timestamp \"Mon Jan _2 3.04PM 06 MST\" | lowercase}}", "tue_nov_14_10.13pm_23_utc"),
             ("{{\"it's; --\"}}", "it_s__--"),
+            ("{{.RoleName | base64}}-{{.RoleName | hex}}", "YXBw-617070"),
+            ("{{.DisplayName | truncate_sha256 12}}", "userpass-bob"),
+            ("{{.DisplayName | truncate_sha256 11}}", "use99027acf"),
+            ("{{.DisplayName | truncate_sha256 9}}", "u99027acf"),
+            ("{{.RoleName | truncate_sha256 3}}", "app"),
+            ("{{printf \"%s%%\" .RoleName}}", "app_"),
         ] {
             assert_eq!(made(template).unwrap(), expected, "{template}");
         }
@@ -424,11 +430,43 @@ mod tests {
             "{{.RoleName ) }}",
             "{{\"a}}",
             "{{truncate_sha256 3 .DisplayName}}",
+            "{{truncate_sha256 8 .DisplayName}}",
+            "{{.RoleName | replace \"\" \"x\"}}",
         ] {
             let refused = made(template).unwrap_err().to_string();
             assert!(refused.starts_with("unable to parse template: "), "{template}: {refused}");
         }
         let deep = format!("{{{{{}.RoleName{}}}}}", "(".repeat(99), ")".repeat(99));
         assert!(made(&deep).is_err());
+    }
+
+    #[test]
+    fn a_template_is_as_long_as_it_may_and_makes_some_name() {
+        let of = |bytes: usize| format!("{{{{.RoleName{}}}}}", " ".repeat(bytes - 13));
+        assert_eq!(made(&of(TEMPLATE_BYTES_MAX)).unwrap(), "app");
+        let longer = made(&of(TEMPLATE_BYTES_MAX + 1)).unwrap_err().to_string();
+        assert!(longer.ends_with("longer than 1024 bytes"), "{longer}");
+        let empty = made("{{.RoleName | replace \"app\" \"\"}}").unwrap_err().to_string();
+        assert!(empty.ends_with("it makes an empty name"), "{empty}");
+        assert!(check_readable("{{.RoleName}}").is_ok() && check_readable("{{").is_err());
+    }
+
+    /// The first of these bytes would make some letters likelier than others.
+    struct Halves;
+
+    impl Random for Halves {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
+            let half = bytes.len() / 2;
+            bytes[..half].fill(248);
+            bytes[half..].fill(1);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn random_text_is_as_long_as_it_is_asked_for_and_of_fair_bytes_alone() {
+        for count in [0, 1, 31, 64, 70, 130] {
+            assert_eq!(random_text(&Halves, count).unwrap(), "B".repeat(count), "{count}");
+        }
     }
 }

@@ -489,4 +489,42 @@ mod tests {
             }
         }
     }
+
+    /// What a text between dollar quotes is read as is not known: only a value that is all of a literal may have more than a word has.
+    #[test]
+    fn between_dollar_quotes_a_value_is_a_whole_literal_or_a_word() {
+        let postgres = |statement: &str, value| filled(statement, value, SqlDialect::Postgres);
+        for whole in ["DO $$ f('{{name}}') $$", "DO $$ f(\"{{name}}\") $$"] {
+            assert_eq!(postgres(whole, "a.b").unwrap(), whole.replace("{{name}}", "a.b"));
+        }
+        for part in ["DO $$ f('x{{name}}') $$", "DO $$ f('{{name}}x') $$", "DO $$ f({{name}}) $$"] {
+            assert!(postgres(part, "a.b").is_err(), "{part}");
+            assert_eq!(postgres(part, "ab").unwrap(), part.replace("{{name}}", "ab"));
+        }
+    }
+
+    #[test]
+    fn a_backslash_in_double_quotes_is_refused_for_mysql_alone() {
+        let of = |value, dialect| filled("X \"{{name}}\"", value, dialect);
+        assert!(of("a\\b", SqlDialect::Mysql).is_err());
+        assert_eq!(of("ab", SqlDialect::Mysql).unwrap(), "X \"ab\"");
+        assert_eq!(of("a\\b", SqlDialect::Postgres).unwrap(), "X \"a\\b\"");
+    }
+
+    #[test]
+    fn a_literal_is_escaped_as_its_dialect_reads_it() {
+        assert_eq!(literal("it's", SqlDialect::Postgres).unwrap(), "'it''s'");
+        assert_eq!(literal("a\\b", SqlDialect::Postgres).unwrap(), "'a\\b'");
+        assert_eq!(literal("a\\b'", SqlDialect::Mysql).unwrap(), "'a\\\\b'''");
+        assert!(literal("a\0", SqlDialect::Mysql).is_err());
+    }
+
+    #[test]
+    fn comments_that_begin_between_dollar_quotes_are_none() {
+        let statement = "X $$ /* /* $$ '{{name}}'";
+        assert_eq!(
+            filled(statement, "it's", SqlDialect::Postgres).unwrap(),
+            "X $$ /* /* $$ 'it''s'"
+        );
+    }
 }

@@ -335,6 +335,52 @@ mod tests {
     }
 
     #[test]
+    fn a_login_in_an_option_is_refused_and_one_that_is_filled_in_is_not() {
+        for url in [
+            "postgresql://h/x?user=bob",
+            "postgresql://h/x?password=pw",
+            "host=h user=bob",
+            "host=h password=pw",
+        ] {
+            let refused = postgres(url).unwrap_err().to_string();
+            assert!(refused.contains("given as username and password"), "{url}: {refused}");
+        }
+        assert!(postgres("host=h user={{username}} password='{{password}}'").is_ok());
+    }
+
+    #[test]
+    fn each_mode_of_tls_has_its_name() {
+        for (mode, tls) in [
+            ("disable", TlsUse::Never),
+            ("allow", TlsUse::WhereOffered),
+            ("prefer", TlsUse::WhereOffered),
+            ("require", TlsUse::Unverified),
+            ("verify-ca", TlsUse::AuthorityVerified),
+            ("verify-full", TlsUse::Verified),
+        ] {
+            let place = postgres(&format!("postgresql://h/x?sslmode={mode}")).unwrap();
+            assert_eq!(place.tls, Some(tls), "{mode}");
+        }
+    }
+
+    #[test]
+    fn there_are_as_many_hosts_as_there_may_be_and_none_is_a_socket() {
+        let hosts = |count: usize| vec!["h"; count].join(",");
+        let of = |count: usize| postgres(&format!("postgresql://{}/x", hosts(count))).is_ok();
+        assert!(of(HOSTS_MAX) && !of(HOSTS_MAX + 1));
+        for url in [
+            "postgresql://%2Frun/x",
+            "postgresql://h,/x",
+            "postgresql://:5432/x",
+            "host=/run",
+            "host=h,/run",
+        ] {
+            let refused = postgres(url).unwrap_err().to_string();
+            assert!(refused.contains("a host is missing"), "{url}: {refused}");
+        }
+    }
+
+    #[test]
     fn urls_of_mysql_are_what_its_driver_reads() {
         for (url, expected, tls) in [
             ("u:p@tcp(h:1)/x?tls=preferred", host("h", 1), Some(TlsUse::WhereOffered)),
@@ -381,6 +427,9 @@ mod tests {
             ("postgres://bob:p@h/x?o=a@b", "p", "postgres://{{username}}:{{password}}@h/x?o=a@b"),
             ("bob:a/b@tcp(h:1)/x?o=a@b", "a/b", "{{username}}:{{password}}@tcp(h:1)/x?o=a@b"),
             ("bob:p/w@tcp(h)", "p/w", "{{username}}:{{password}}@tcp(h)"),
+            // That of MySQL is as it stands.
+            ("bob:a%40b@tcp(h:1)/x", "a%40b", "{{username}}:{{password}}@tcp(h:1)/x"),
+            ("postgres://{{username}}:pw@h/x", "pw", "postgres://{{username}}:{{password}}@h/x"),
         ] {
             let apart = without_login(url).unwrap();
             assert_eq!((apart.url.as_str(), apart.password.as_deref()), (left, Some(password)));
