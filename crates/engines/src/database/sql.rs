@@ -527,4 +527,20 @@ mod tests {
             "X $$ /* /* $$ 'it''s'"
         );
     }
+
+    #[test]
+    fn comments_of_one_line_and_marks_of_names_are_those_of_the_dialect() {
+        use SqlDialect::{Mysql, Postgres};
+        for (statement, dialect) in [
+            ("--a'\n'{{name}}'", Postgres),
+            ("-- '\n'{{name}}'", Postgres),
+            ("-- '\n'{{name}}'", Mysql),
+            ("--\t'\n'{{name}}'", Mysql),
+            ("--\u{1}'\n'{{name}}'", Mysql),
+            ("#'\n'{{name}}'", Mysql),
+        ] {
+            assert!(filled(statement, EVIL, dialect).is_ok(), "{statement}");
+        }
+        assert!(filled("X `{{name}}`", EVIL, Postgres).is_err(), "it is no mark of a name there");
+    }
 }
