@@ -167,6 +167,13 @@ mod tests {
         for text in ["10.0.0.1", "192.168.1.9", "172.16.0.1", "8.8.8.8", "fd12::1", "2001:db8::1"] {
             assert!(covers(&[], &[], text), "{text}");
         }
+        // Both halves of what a packet is translated to count.
+        for spelled in ["64:ff9b::808:404", "2002:808:404::1", "::8.8.4.4", "::ffff:0:8.8.4.4"] {
+            assert!(covers(&[], &[], spelled), "{spelled}");
+            assert!(covers(&["8.8.4.4"], &[], spelled), "{spelled}");
+            assert!(!covers(&[], &["8.8.4.4"], spelled), "{spelled}");
+            assert!(covers(&[], &["8.8.4.5", "4.4.8.8"], spelled), "{spelled}");
+        }
     }
 
     #[test]
