@@ -46,26 +46,50 @@ const INSIDE: Record<string, Load> = {
 
 let frame: Promise<typeof Frame> | undefined;
 /** What all screens share is loaded once somebody is in: the login page does without. Its file is named in the shell, so that it is asked for at once. */
-const loadFrame = (): Promise<typeof Frame> => frame ??= (preload('inside'), import('./inside.ts').then((part) => { part.startKeys(); return part.Frame; }));
+const loadFrame = (): Promise<typeof Frame> =>
+  (frame ??=
+    (preload('inside'),
+    import('./inside.ts').then((part) => {
+      part.startKeys();
+      return part.Frame;
+    })));
 
 function preload(name: string): void {
   const href = document.querySelector<HTMLMetaElement>(`meta[name="${name}"]`)?.content;
-  if (href) document.head.append(Object.assign(document.createElement('link'), { rel: 'modulepreload', href }));
+  if (href)
+    document.head.append(
+      Object.assign(document.createElement('link'), { rel: 'modulepreload', href }),
+    );
 }
 
 /** The screen of a route: the old one stays until the new one's file is there. */
 function Screen({ loads, name }: { loads: Record<string, Load>; name: string }) {
-  const [shown, setShown] = useState<{ name: string; Part?: ComponentType; error?: unknown }>({ name: '' });
+  const [shown, setShown] = useState<{ name: string; Part?: ComponentType; error?: unknown }>({
+    name: '',
+  });
   useEffect(() => {
     let isLate = false;
     const load = loads[name];
-    if (!load) { setShown({ name }); return; }
-    load().then((Part) => { if (!isLate) setShown({ name, Part }); }, (error: unknown) => { if (!isLate) setShown({ name, error }); });
-    return () => { isLate = true; };
+    if (!load) {
+      setShown({ name });
+      return;
+    }
+    load().then(
+      (Part) => {
+        if (!isLate) setShown({ name, Part });
+      },
+      (error: unknown) => {
+        if (!isLate) setShown({ name, error });
+      },
+    );
+    return () => {
+      isLate = true;
+    };
   }, [name]);
   if (shown.error) return <Failed error={shown.error} retry={() => location.reload()} />;
   if (shown.Part) return <shown.Part key={shown.name} />;
-  if (shown.name === name && !loads[name]) return <Failed isMissing error={en.noScreenHasThisAddress} />;
+  if (shown.name === name && !loads[name])
+    return <Failed isMissing error={en.noScreenHasThisAddress} />;
   return <Loading rows={8} />;
 }
 
@@ -85,9 +109,27 @@ function App() {
     if (!isIn || Shown) return;
     void loadFrame().then((Part) => setShown(() => Part));
   }, [isIn]);
-  if (OUTSIDE[first]) return <><Screen loads={OUTSIDE} name={first} /><Dialogs /></>;
-  if (first === 'login' || !isIn) return <><Login /><Dialogs /></>;
-  return Shown ? <Shown again={<SignInAgain />}><Screen loads={INSIDE} name={first} /></Shown> : <div class="outside" />;
+  if (OUTSIDE[first])
+    return (
+      <>
+        <Screen loads={OUTSIDE} name={first} />
+        <Dialogs />
+      </>
+    );
+  if (first === 'login' || !isIn)
+    return (
+      <>
+        <Login />
+        <Dialogs />
+      </>
+    );
+  return Shown ? (
+    <Shown again={<SignInAgain />}>
+      <Screen loads={INSIDE} name={first} />
+    </Shown>
+  ) : (
+    <div class="outside" />
+  );
 }
 
 /** Leads to the unseal or setup page, with the way back kept. */
@@ -107,12 +149,17 @@ async function start(): Promise<void> {
     if (me.peek() && (guard.peek() || isDialogOpen() || isAnyTouched())) cover.value = 'sealed';
     else if (cover.peek() !== 'sealed') void askServer().then(() => leadOut());
   };
-  startSession(() => { void go(href('login')); });
+  startSession(() => {
+    void go(href('login'));
+  });
   const first = route.value.path.split('/')[0] ?? '';
   const isInside = first !== 'login' && !OUTSIDE[first];
   const told = Promise.all([askServer(), askConfig()]);
   // What the session of this tab will show is fetched while the server is asked how it is, and so is who it belongs to: each would wait for the other for nothing.
-  if (isInside && isKept()) { void loadFrame(); void INSIDE[first]?.(); }
+  if (isInside && isKept()) {
+    void loadFrame();
+    void INSIDE[first]?.();
+  }
   const resumed = isInside ? resume(told) : undefined;
   await told;
   const state = server.value;

@@ -1,7 +1,7 @@
 //! `cargo x ui`: builds the web page of `ui/` into `crates/ui`, and `cargo x ui-test`, which drives it in a browser.
 //!
-//! `--check` builds it beside and compares every byte with what is committed; `--watch` writes to `target/ui`, which a debug server reads when
-//! `KALLISTO_UI_DIR` names it. Node.js is needed here and nowhere else: `cargo build` takes the committed bytes.
+//! The sources are formatted first, by prettier. `--check` writes nothing: it checks the format, builds beside and compares every byte with what is
+//! committed. `--watch` writes to `target/ui`, which a debug server reads when `KALLISTO_UI_DIR` names it. Node.js is needed here and nowhere else: `cargo build` takes the committed bytes.
 //!
 //! `dist/SOURCES` is the digest of what the page was made of ([`sources_digest`]); `cargo x tidy` compares it on every machine, without Node.js.
 
@@ -12,10 +12,14 @@ use std::path::{Path, PathBuf};
 use crate::process::Program;
 use crate::sha256;
 use crate::steps::{StepOutcome, UsageMistake, VerbStep};
+use crate::tidy::page::PACKAGES;
 use crate::workspace;
 
 /// Folders of `ui/` that are not what the page is made of.
 const NOT_SOURCES: [&str; 2] = ["node_modules", "test"];
+/// The formatter, and what it formats (but for `ui/.prettierignore`).
+const PRETTIER: &str = "node_modules/prettier/bin/prettier.cjs";
+const FORMATTED: &str = "src/**/*.{ts,tsx}";
 /// Where the digest of the sources is kept, below the crate.
 pub(crate) const SOURCES: &str = "crates/ui/dist/SOURCES";
 
@@ -33,11 +37,13 @@ pub(crate) fn run(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
         return Ok(vec![node("watch", &["build.mjs", "../target/ui", "--watch"])]);
     }
     let out = workspace::root().join("target/ui-dist");
+    let is_check = mode == "--check";
+    let verb = if is_check { "--check" } else { "--write" };
+    let format = node("format", &[PRETTIER, verb, "--log-level=warn", FORMATTED]);
     let types = node("tsc", &["node_modules/typescript/bin/tsc", "--noEmit"]);
     let build = node("build", &["build.mjs", "../target/ui-dist"]);
-    let mut steps = vec![types, build];
+    let mut steps = vec![format, types, build];
     if steps.iter().all(|step| step.outcome == StepOutcome::Passed) {
-        let is_check = mode == "--check";
         let name = if is_check { "compare" } else { "install" };
         steps.push(VerbStep::run(name, || {
             let done = if is_check { compare(&out) } else { install(&out) };
@@ -80,13 +86,14 @@ pub(crate) fn test(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
     Ok(steps)
 }
 
-/// Has the packages of `package-lock.json`, or says why not.
+/// Has the packages of `package-lock.json`, or says why not. They are fetched again when one is missing, as after a package was added.
 fn packages() -> Result<(), VerbStep> {
     let skip = |why: &str| Err(VerbStep::run("ui", || StepOutcome::Skipped(why.to_owned())));
     if Program::new("node", ["--version"]).output().is_err() {
         return skip("Node.js is not installed");
     }
-    if workspace::root().join("ui/node_modules/.package-lock.json").exists() {
+    let installed = workspace::root().join("ui/node_modules");
+    if PACKAGES.iter().all(|(name, _)| installed.join(name).is_dir()) {
         return Ok(());
     }
     let args = ["--prefix", "ui", "ci", "--ignore-scripts", "--no-audit", "--no-fund"];

@@ -55,7 +55,10 @@ export interface Auth {
 
 export interface MfaRequirement {
   mfa_request_id: string;
-  mfa_constraints: Record<string, { any: { type: string; id: string; uses_passcode: boolean; name?: string }[] }>;
+  mfa_constraints: Record<
+    string,
+    { any: { type: string; id: string; uses_passcode: boolean; name?: string }[] }
+  >;
 }
 
 /** A refusal, in the server's words. */
@@ -77,17 +80,24 @@ export class ApiError extends Error {
 
 function words(status: number): string {
   switch (status) {
-    case 0: return en.theServerCannotBeReached;
-    case 403: return en.permissionDenied;
-    case 404: return en.thereIsNothingAtThisPath;
-    case 429: return en.tooManyRequests;
-    case 503: return en.theServerCannotAnswerNow;
-    default: return en.theServerAnswered(status);
+    case 0:
+      return en.theServerCannotBeReached;
+    case 403:
+      return en.permissionDenied;
+    case 404:
+      return en.thereIsNothingAtThisPath;
+    case 429:
+      return en.tooManyRequests;
+    case 503:
+      return en.theServerCannotAnswerNow;
+    default:
+      return en.theServerAnswered(status);
   }
 }
 
 /** A path with its segments percent-encoded, as it stands in an address. */
-export const encodePath = (path: string): string => path.split('/').map(encodeURIComponent).join('/');
+export const encodePath = (path: string): string =>
+  path.split('/').map(encodeURIComponent).join('/');
 
 /** Told of each request; the frame sets it (`lib/asked`). */
 export const onAsk: { run?: (method: Method, path: string, options: Options) => void } = {};
@@ -107,7 +117,14 @@ export function secondsToWait(header: string | null, nowMs: number): number {
 const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms);
-    signal?.addEventListener('abort', () => { clearTimeout(timer); reject(signal.reason); }, { once: true });
+    signal?.addEventListener(
+      'abort',
+      () => {
+        clearTimeout(timer);
+        reject(signal.reason);
+      },
+      { once: true },
+    );
   });
 
 /** The headers of a request, for `call` and for streams. */
@@ -123,23 +140,40 @@ export function headersOf(options: Options): Record<string, string> {
 }
 
 export function urlOf(path: string, query?: Options['query']): string {
-  const pairs = Object.entries(query ?? {}).filter((pair): pair is [string, string | number | boolean] => pair[1] !== undefined);
+  const pairs = Object.entries(query ?? {}).filter(
+    (pair): pair is [string, string | number | boolean] => pair[1] !== undefined,
+  );
   const text = new URLSearchParams(pairs.map(([key, value]) => [key, String(value)])).toString();
   return `/v1/${encodePath(path)}${text && '?' + text}`;
 }
 
 /** Sends a request; `path` is unencoded and below `/v1/`. */
-export async function call<T = Record<string, any>>(method: Method, path: string, options: Options = {}): Promise<Reply<T>> {
+export async function call<T = Record<string, any>>(
+  method: Method,
+  path: string,
+  options: Options = {},
+): Promise<Reply<T>> {
   const isRead = method === 'GET' || method === 'LIST';
-  const text = options.text ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
+  const text =
+    options.text ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   const headers = headersOf(options);
   onAsk.run?.(method, path, options);
-  if (text !== undefined) headers['Content-Type'] = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+  if (text !== undefined)
+    headers['Content-Type'] =
+      method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
   for (let attempt = 0; ; attempt += 1) {
     let response: Response;
     let reply: Reply<T>;
     try {
-      response = await fetch(urlOf(path, options.query), { method, headers, body: text, signal: options.signal, cache: 'no-store', credentials: 'omit', redirect: 'error' });
+      response = await fetch(urlOf(path, options.query), {
+        method,
+        headers,
+        body: text,
+        signal: options.signal,
+        cache: 'no-store',
+        credentials: 'omit',
+        redirect: 'error',
+      });
       // An answer that is cut in the middle is none.
       reply = await read<T>(response, options.exact ?? false);
     } catch (error) {
@@ -158,25 +192,37 @@ export async function call<T = Record<string, any>>(method: Method, path: string
       serverNote.value = '';
       return reply;
     }
-    const errors = Array.isArray(reply.body['errors']) ? (reply.body['errors'] as unknown[]).map(String) : [];
+    const errors = Array.isArray(reply.body['errors'])
+      ? (reply.body['errors'] as unknown[]).map(String)
+      : [];
     const error = new ApiError(response.status, errors, method, path, reply.requestId, reply.body);
     if (error.isSealed) {
       if (!options.quiet) onSealed.value?.();
       throw error;
     }
     // A server that is behind, has no leader just now or too much to do did nothing with the request. What may have happened is not sent twice, and a disk stays full.
-    const comesAgain = response.status === 412 || response.status === 429 || (response.status === 503 && errors.length > 0 && !IS_FINAL.test(error.message));
+    const comesAgain =
+      response.status === 412 ||
+      response.status === 429 ||
+      (response.status === 503 && errors.length > 0 && !IS_FINAL.test(error.message));
     const after = secondsToWait(response.headers.get('Retry-After'), Date.now());
     // A longer wait is for a person to decide on; coming earlier than the server says would be refused.
     if (comesAgain && attempt < RETRIES_MAX && !options.quiet && after * 1000 <= WAIT_MS_MAX) {
       const wait = after > 0 ? after * 1000 : Math.min(250 * 2 ** attempt, WAIT_MS_MAX);
-      serverNote.value = response.status === 429 ? en.tooManyRequestsGoingOnIn(Math.ceil(wait / 1000))
-        : response.status === 412 ? en.waitingForThisServerToCatch : /no server leads|leader/i.test(error.message) ? en.theClusterIsChoosingALeader : en.tryingAgain(error.message);
+      serverNote.value =
+        response.status === 429
+          ? en.tooManyRequestsGoingOnIn(Math.ceil(wait / 1000))
+          : response.status === 412
+            ? en.waitingForThisServerToCatch
+            : /no server leads|leader/i.test(error.message)
+              ? en.theClusterIsChoosingALeader
+              : en.tryingAgain(error.message);
       await pause(wait, options.signal);
       continue;
     }
     serverNote.value = '';
-    if (response.status === 403 && !options.quiet && options.token === undefined && token.peek()) await isTokenGone(path);
+    if (response.status === 403 && !options.quiet && options.token === undefined && token.peek())
+      await isTokenGone(path);
     throw error;
   }
 }
@@ -185,10 +231,16 @@ export async function call<T = Record<string, any>>(method: Method, path: string
 async function isTokenGone(path: string): Promise<void> {
   if (path === 'auth/token/lookup-self') return;
   try {
-    const response = await fetch('/v1/auth/token/lookup-self', { headers: headersOf({ ns: '' }), cache: 'no-store', credentials: 'omit' });
+    const response = await fetch('/v1/auth/token/lookup-self', {
+      headers: headersOf({ ns: '' }),
+      cache: 'no-store',
+      credentials: 'omit',
+    });
     // A session that could look at itself when it began, and cannot now, has ended: the server tells no more than that.
     if (response.status === 403 && me.peek()?.path) onTokenEnd.value?.();
-  } catch { /* The next request says what is wrong. */ }
+  } catch {
+    /* The next request says what is wrong. */
+  }
 }
 
 async function read<T>(response: Response, exact: boolean): Promise<Reply<T>> {
@@ -198,7 +250,9 @@ async function read<T>(response: Response, exact: boolean): Promise<Reply<T>> {
     try {
       const parsed: Json | unknown = exact ? parseJson(text) : JSON.parse(text);
       if (parsed !== null && typeof parsed === 'object') body = parsed as Record<string, any>;
-    } catch { /* Not of this API: a proxy's page. The status says enough. */ }
+    } catch {
+      /* Not of this API: a proxy's page. The status says enough. */
+    }
   } else if (text) {
     body = { text };
   }
@@ -216,7 +270,11 @@ async function read<T>(response: Response, exact: boolean): Promise<Reply<T>> {
 }
 
 /** The same, with `undefined` for what is not there or not allowed. */
-export async function tryCall<T = Record<string, any>>(method: Method, path: string, options: Options = {}): Promise<Reply<T> | undefined> {
+export async function tryCall<T = Record<string, any>>(
+  method: Method,
+  path: string,
+  options: Options = {},
+): Promise<Reply<T> | undefined> {
   try {
     return await call<T>(method, path, { quiet: true, ...options });
   } catch (error) {

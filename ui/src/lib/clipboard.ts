@@ -11,7 +11,12 @@ let isDue = false;
 
 async function write(text: string): Promise<boolean> {
   if (navigator.clipboard && isSecureContext) {
-    try { await navigator.clipboard.writeText(text); return true; } catch { /* Refused by the browser: the old way may work. */ }
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      /* Refused by the browser: the old way may work. */
+    }
   }
   const area = document.createElement('textarea');
   area.value = text;
@@ -25,7 +30,10 @@ async function write(text: string): Promise<boolean> {
 }
 
 async function clear(): Promise<void> {
-  if (!document.hasFocus()) { isDue = true; return; }
+  if (!document.hasFocus()) {
+    isDue = true;
+    return;
+  }
   isDue = false;
   await write(' ');
 }
@@ -45,4 +53,6 @@ export async function copySecret(text: string, what: string): Promise<void> {
   toast(en.copiedTheClipboardIsClearedIn(what, seconds), seconds);
 }
 
-addEventListener('focus', () => { if (isDue) void clear(); });
+addEventListener('focus', () => {
+  if (isDue) void clear();
+});

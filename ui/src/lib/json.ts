@@ -7,8 +7,12 @@ import * as en from '../en/lib/json.ts';
 /** A number as it was written. */
 export class Num {
   constructor(readonly text: string) {}
-  toJSON(): unknown { return rawNumber(this.text); }
-  toString(): string { return this.text; }
+  toJSON(): unknown {
+    return rawNumber(this.text);
+  }
+  toString(): string {
+    return this.text;
+  }
 }
 export type Json = null | boolean | string | Num | Json[] | { [key: string]: Json };
 
@@ -16,7 +20,14 @@ const DEPTH_MAX = 128;
 const rawNumber = (text: string): unknown => Number(text);
 
 export class JsonError extends Error {
-  constructor(message: string, readonly at: number, readonly line: number, readonly column: number) { super(en.lineColumn(line, column, message)); }
+  constructor(
+    message: string,
+    readonly at: number,
+    readonly line: number,
+    readonly column: number,
+  ) {
+    super(en.lineColumn(line, column, message));
+  }
 }
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
@@ -30,7 +41,11 @@ export function parseJson(text: string, onDuplicate?: (key: string, line: number
     const before = text.slice(0, at).split('\n');
     throw new JsonError(message, at, before.length, (before.at(-1)?.length ?? 0) + 1);
   };
-  const blank = (): void => { BLANK.lastIndex = at; BLANK.exec(text); at = BLANK.lastIndex; };
+  const blank = (): void => {
+    BLANK.lastIndex = at;
+    BLANK.exec(text);
+    at = BLANK.lastIndex;
+  };
   const match = (pattern: RegExp): string | undefined => {
     pattern.lastIndex = at;
     const found = pattern.exec(text);
@@ -49,28 +64,47 @@ export function parseJson(text: string, onDuplicate?: (key: string, line: number
     if (first === '"') return string();
     if (first === '{') return object(depth);
     if (first === '[') return array(depth);
-    for (const [word, meaning] of [['true', true], ['false', false], ['null', null]] as const) {
-      if (text.startsWith(word, at)) { at += word.length; return meaning; }
+    for (const [word, meaning] of [
+      ['true', true],
+      ['false', false],
+      ['null', null],
+    ] as const) {
+      if (text.startsWith(word, at)) {
+        at += word.length;
+        return meaning;
+      }
     }
     const number = match(NUMBER);
-    return number === undefined ? fail(at >= text.length ? en.theTextEndsTooEarly : en.unexpected(JSON.stringify(first))) : new Num(number);
+    return number === undefined
+      ? fail(at >= text.length ? en.theTextEndsTooEarly : en.unexpected(JSON.stringify(first)))
+      : new Num(number);
   };
   const object = (depth: number): Json => {
     const made: { [key: string]: Json } = Object.create(null) as { [key: string]: Json };
     at += 1;
     blank();
-    if (text[at] === '}') { at += 1; return made; }
+    if (text[at] === '}') {
+      at += 1;
+      return made;
+    }
     for (;;) {
       blank();
       const key = string();
-      if (onDuplicate && Object.hasOwn(made, key)) onDuplicate(key, text.slice(0, at).split('\n').length);
+      if (onDuplicate && Object.hasOwn(made, key))
+        onDuplicate(key, text.slice(0, at).split('\n').length);
       blank();
       if (text[at] !== ':') fail(en.isExpectedAfterAKey);
       at += 1;
       made[key] = value(depth + 1);
       blank();
-      if (text[at] === ',') { at += 1; continue; }
-      if (text[at] === '}') { at += 1; return made; }
+      if (text[at] === ',') {
+        at += 1;
+        continue;
+      }
+      if (text[at] === '}') {
+        at += 1;
+        return made;
+      }
       fail(en.orIsExpected);
     }
   };
@@ -78,12 +112,21 @@ export function parseJson(text: string, onDuplicate?: (key: string, line: number
     const made: Json[] = [];
     at += 1;
     blank();
-    if (text[at] === ']') { at += 1; return made; }
+    if (text[at] === ']') {
+      at += 1;
+      return made;
+    }
     for (;;) {
       made.push(value(depth + 1));
       blank();
-      if (text[at] === ',') { at += 1; continue; }
-      if (text[at] === ']') { at += 1; return made; }
+      if (text[at] === ',') {
+        at += 1;
+        continue;
+      }
+      if (text[at] === ']') {
+        at += 1;
+        return made;
+      }
       fail(en.orIsExpected2);
     }
   };
@@ -107,22 +150,35 @@ export function writeJson(value: Json, indent = 0, depth = 0): string {
   }
   const keys = Object.keys(value);
   if (keys.length === 0) return '{}';
-  const items = keys.map((key) => `${JSON.stringify(key)}: ${writeJson(value[key] ?? null, indent, depth + 1)}`);
+  const items = keys.map(
+    (key) => `${JSON.stringify(key)}: ${writeJson(value[key] ?? null, indent, depth + 1)}`,
+  );
   return indent ? `{${open}${items.join(',' + open)}${close}}` : `{ ${items.join(', ')} }`;
 }
 
 /** A value as a person types it: a string without quotes, all else as JSON. */
-export const asText = (value: Json): string => (typeof value === 'string' ? value : writeJson(value));
+export const asText = (value: Json): string =>
+  typeof value === 'string' ? value : writeJson(value);
 
 /** Whether two values are the same: numbers by their text, objects whatever the order of keys. */
 export function same(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;
   if (a === undefined || b === undefined || a === null || b === null) return false;
-  if (a instanceof Num || b instanceof Num) return a instanceof Num && b instanceof Num && a.text === b.text;
+  if (a instanceof Num || b instanceof Num)
+    return a instanceof Num && b instanceof Num && a.text === b.text;
   if (typeof a !== 'object' || typeof b !== 'object') return false;
-  if (Array.isArray(a) || Array.isArray(b)) return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((item, i) => same(item, b[i]));
+  if (Array.isArray(a) || Array.isArray(b))
+    return (
+      Array.isArray(a) &&
+      Array.isArray(b) &&
+      a.length === b.length &&
+      a.every((item, i) => same(item, b[i]))
+    );
   const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && same(a[key], b[key]));
+  return (
+    keys.length === Object.keys(b).length &&
+    keys.every((key) => Object.hasOwn(b, key) && same(a[key], b[key]))
+  );
 }
 
 /** A secret's data: an object of values. */

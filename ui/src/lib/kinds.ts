@@ -3,13 +3,21 @@ import * as en from '../en/lib/kinds.ts';
 import type { Json } from './json.ts';
 import { Num } from './json.ts';
 
-export interface Kind { label: string; lines?: [string, string][] }
+export interface Kind {
+  label: string;
+  lines?: [string, string][];
+}
 const decodePart = (part: string): Record<string, unknown> | undefined => {
   try {
-    const bytes = Uint8Array.from(atob(part.replaceAll('-', '+').replaceAll('_', '/')), (character) => character.charCodeAt(0));
+    const bytes = Uint8Array.from(
+      atob(part.replaceAll('-', '+').replaceAll('_', '/')),
+      (character) => character.charCodeAt(0),
+    );
     const made: unknown = JSON.parse(new TextDecoder().decode(bytes));
     return made && typeof made === 'object' ? (made as Record<string, unknown>) : undefined;
-  } catch { return undefined; }
+  } catch {
+    return undefined;
+  }
 };
 
 export function kindOf(value: Json): Kind | undefined {
@@ -26,11 +34,31 @@ export function kindOf(value: Json): Kind | undefined {
     const claims = decodePart(jwt[2]);
     if (head && claims) {
       const ends = typeof claims['exp'] === 'number' ? new Date(claims['exp'] * 1000) : undefined;
-      const lines = Object.entries(claims).slice(0, 12).map(([key, claim]): [string, string] => [key, typeof claim === 'string' ? claim : JSON.stringify(claim)]);
-      return { label: en.jwt(String(head['alg'] ?? ''), ends ? ` · ${ends.getTime() < Date.now() ? en.expired : en.expires} ${ends.toISOString().slice(0, 16).replace('T', ' ')}` : ''), lines };
+      const lines = Object.entries(claims)
+        .slice(0, 12)
+        .map(([key, claim]): [string, string] => [
+          key,
+          typeof claim === 'string' ? claim : JSON.stringify(claim),
+        ]);
+      return {
+        label: en.jwt(
+          String(head['alg'] ?? ''),
+          ends
+            ? ` · ${ends.getTime() < Date.now() ? en.expired : en.expires} ${ends.toISOString().slice(0, 16).replace('T', ' ')}`
+            : '',
+        ),
+        lines,
+      };
     }
   }
-  if (/^[{[]/.test(value.trim())) { try { JSON.parse(value); return { label: en.jsonText }; } catch { /* Only looks like it. */ } }
+  if (/^[{[]/.test(value.trim())) {
+    try {
+      JSON.parse(value);
+      return { label: en.jsonText };
+    } catch {
+      /* Only looks like it. */
+    }
+  }
   if (/^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(value)) return { label: en.url };
   if (value.includes('\n')) return { label: en.lines(value.split('\n').length) };
   return undefined;

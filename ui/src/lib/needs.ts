@@ -6,7 +6,10 @@ import { tryCall } from './api.ts';
 import { me, namespace, token } from './state.ts';
 
 export type Capability = 'create' | 'read' | 'update' | 'patch' | 'delete' | 'list' | 'sudo';
-export interface Need { path: string; cap: Capability | Capability[] }
+export interface Need {
+  path: string;
+  cap: Capability | Capability[];
+}
 
 /** One row for each entry of the navigation and each action that is not about an object in view. An entry is shown when one of its rows is allowed. */
 export const NEEDS = {
@@ -85,22 +88,35 @@ let asking: Promise<void> | undefined;
 /** Asks for the paths that were not asked for yet; all that is wanted in one turn is one question. */
 export function askNeeds(paths: string[]): Promise<void> {
   if (!token.peek()) return Promise.resolve();
-  for (const path of paths) if (path && !asked.has(key(path))) { asked.add(key(path)); wanted.add(path); }
+  for (const path of paths)
+    if (path && !asked.has(key(path))) {
+      asked.add(key(path));
+      wanted.add(path);
+    }
   if (wanted.size === 0) return asking ?? Promise.resolve();
-  return asking ??= Promise.resolve().then(() => { const fresh = [...wanted]; wanted = new Set(); asking = undefined; return ask(fresh); });
+  return (asking ??= Promise.resolve().then(() => {
+    const fresh = [...wanted];
+    wanted = new Set();
+    asking = undefined;
+    return ask(fresh);
+  }));
 }
 
 async function ask(fresh: string[]): Promise<void> {
   for (let from = 0; from < fresh.length; from += QUESTION_MAX) {
     const part = fresh.slice(from, from + QUESTION_MAX);
-    const reply = await tryCall<Record<string, string[]>>('POST', 'sys/capabilities-self', { body: { paths: part } });
+    const reply = await tryCall<Record<string, string[]>>('POST', 'sys/capabilities-self', {
+      body: { paths: part },
+    });
     const next = new Map(known.peek());
-    for (const path of part) next.set(key(path), reply?.data[path] ?? (reply ? ['deny'] : ['unknown']));
+    for (const path of part)
+      next.set(key(path), reply?.data[path] ?? (reply ? ['deny'] : ['unknown']));
     known.value = next;
   }
 }
 
-export const askTable = (): Promise<void> => askNeeds(Object.values(NEEDS).map((need) => need.path));
+export const askTable = (): Promise<void> =>
+  askNeeds(Object.values(NEEDS).map((need) => need.path));
 
 /** Whether a right is there; `undefined` until the answer is. */
 export function allows(need: Need): boolean | undefined {
@@ -117,5 +133,7 @@ export const can = (name: NeedName): boolean | undefined => allows(NEEDS[name]);
 export function useNeeds(needs: Need[]): void {
   const text = needs.map((need) => need.path).join('\n');
   const signedIn = token.value !== '';
-  useEffect(() => { void askNeeds(text.split('\n')); }, [text, signedIn, namespace.value]);
+  useEffect(() => {
+    void askNeeds(text.split('\n'));
+  }, [text, signedIn, namespace.value]);
 }

@@ -2,11 +2,26 @@
 import { effect, signal, type Signal } from '@preact/signals';
 
 function stored<T>(key: string, otherwise: T): Signal<T> {
-  const read = (get: () => string | null): T => { try { const text = get(); return text === null ? otherwise : JSON.parse(text) as T; } catch { /* Forbidden, or something else's; ours begins anew. */ return otherwise; } };
+  const read = (get: () => string | null): T => {
+    try {
+      const text = get();
+      return text === null ? otherwise : (JSON.parse(text) as T);
+    } catch {
+      /* Forbidden, or something else's; ours begins anew. */ return otherwise;
+    }
+  };
   const value = signal<T>(read(() => localStorage.getItem(key)));
   // Told of what another tab wrote, so that this one adds to it and does not write over it.
-  addEventListener('storage', (event) => { if (event.key === key) value.value = read(() => event.newValue); });
-  effect(() => { try { localStorage.setItem(key, JSON.stringify(value.value)); } catch { /* Full or forbidden: it holds until the reload. */ } });
+  addEventListener('storage', (event) => {
+    if (event.key === key) value.value = read(() => event.newValue);
+  });
+  effect(() => {
+    try {
+      localStorage.setItem(key, JSON.stringify(value.value));
+    } catch {
+      /* Full or forbidden: it holds until the reload. */
+    }
+  });
   return value;
 }
 

@@ -30,7 +30,10 @@ export function sum(name: string, labels?: RegExp): (now: Sample) => number | nu
 }
 
 /** What a counter grew by since the sample before; the caller divides by the seconds between. */
-export function rate(name: string, labels?: RegExp): (now: Sample, before: Sample | undefined) => number | null {
+export function rate(
+  name: string,
+  labels?: RegExp,
+): (now: Sample, before: Sample | undefined) => number | null {
   const of = sum(name, labels);
   return function perSecond(now, before) {
     const [a, b] = [before ? of(before) : null, of(now)];

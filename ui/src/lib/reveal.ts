@@ -10,16 +10,30 @@ import { apiPath, type Place } from './place.ts';
 import { cover, uiConfig } from './state.ts';
 
 /** Reads the data of a secret with its intent, numbers as they were written. */
-export async function readData(place: Place, intent: Intent, version?: number): Promise<{ data: Data; version: number }> {
-  const reply = await call<Record<string, any>>('GET', apiPath(place, 'data'), { intent, exact: true, query: { version } });
+export async function readData(
+  place: Place,
+  intent: Intent,
+  version?: number,
+): Promise<{ data: Data; version: number }> {
+  const reply = await call<Record<string, any>>('GET', apiPath(place, 'data'), {
+    intent,
+    exact: true,
+    query: { version },
+  });
   if (place.mount.version === 1) return { data: reply.data as Data, version: 0 };
-  if (reply.data['data'] === null || reply.data['data'] === undefined) throw new ApiError(404, [en.thisVersionIsDeleted], 'GET', apiPath(place, 'data'));
+  if (reply.data['data'] === null || reply.data['data'] === undefined)
+    throw new ApiError(404, [en.thisVersionIsDeleted], 'GET', apiPath(place, 'data'));
   const meta = reply.data['metadata'] as Record<string, Json> | undefined;
   return { data: reply.data['data'] as Data, version: Number(String(meta?.['version'] ?? 0)) };
 }
 
 /** The version of a secret whose latest one is deleted, as a refusal to read it tells. */
-export const versionOf = (error: ApiError): number => Number(String((error.body['data'] as Record<string, any> | null | undefined)?.['metadata']?.version ?? 0));
+export const versionOf = (error: ApiError): number =>
+  Number(
+    String(
+      (error.body['data'] as Record<string, any> | null | undefined)?.['metadata']?.version ?? 0,
+    ),
+  );
 
 /** All keys of a secret. No text, since a key may have any name, or none. */
 export const ALL = Symbol('all');
@@ -46,39 +60,83 @@ export function useRevealed(place: Place, version: number | undefined): Revealed
   const [busy, setBusy] = useState<string | typeof ALL | undefined>(undefined);
   const [error, setError] = useState<unknown>(undefined);
   const read = useRef<Data | undefined>(undefined);
-  const hideAll = (): void => { read.current = undefined; setShown((old) => (old.size === 0 ? old : new Map())); };
+  const hideAll = (): void => {
+    read.current = undefined;
+    setShown((old) => (old.size === 0 ? old : new Map()));
+  };
   useEffect(() => {
-    const onHidden = (): void => { if (document.hidden) hideAll(); };
+    const onHidden = (): void => {
+      if (document.hidden) hideAll();
+    };
     addEventListener('blur', hideAll);
     addEventListener('beforeprint', hideAll);
     addEventListener('pagehide', hideAll);
     document.addEventListener('visibilitychange', onHidden);
-    return () => { removeEventListener('blur', hideAll); removeEventListener('beforeprint', hideAll); removeEventListener('pagehide', hideAll); document.removeEventListener('visibilitychange', onHidden); read.current = undefined; };
+    return () => {
+      removeEventListener('blur', hideAll);
+      removeEventListener('beforeprint', hideAll);
+      removeEventListener('pagehide', hideAll);
+      document.removeEventListener('visibilitychange', onHidden);
+      read.current = undefined;
+    };
   }, []);
-  useEffect(() => { if (cover.value) hideAll(); }, [cover.value]);
+  useEffect(() => {
+    if (cover.value) hideAll();
+  }, [cover.value]);
   useEffect(() => {
     if (shown.size === 0) return;
     const timer = setTimeout(hideAll, Math.max(0, until - Date.now()));
     return () => clearTimeout(timer);
   }, [until, shown.size > 0]);
-  const fetchData = async (intent: Intent): Promise<Data> => (read.current = shown.size > 0 && read.current ? read.current : (await readData(place, intent, version)).data);
-  const guard = async <T>(what: string | typeof ALL | undefined, run: () => Promise<T>): Promise<T | undefined> => {
+  const fetchData = async (intent: Intent): Promise<Data> =>
+    (read.current =
+      shown.size > 0 && read.current
+        ? read.current
+        : (await readData(place, intent, version)).data);
+  const guard = async <T>(
+    what: string | typeof ALL | undefined,
+    run: () => Promise<T>,
+  ): Promise<T | undefined> => {
     setBusy(what);
     setError(undefined);
-    try { return await run(); } catch (caught) { setError(caught); return undefined; } finally { setBusy(undefined); }
+    try {
+      return await run();
+    } catch (caught) {
+      setError(caught);
+      return undefined;
+    } finally {
+      setBusy(undefined);
+    }
   };
   return {
-    shown, until, keys, error,
+    shown,
+    until,
+    keys,
+    error,
     isBusy: (what) => busy === what,
-    reveal: async (wanted) => void (await guard(wanted === 'all' ? ALL : wanted[0], async () => {
-      const data = await fetchData('reveal');
-      setKeys(Object.keys(data));
+    reveal: async (wanted) =>
+      void (await guard(wanted === 'all' ? ALL : wanted[0], async () => {
+        const data = await fetchData('reveal');
+        setKeys(Object.keys(data));
+        const next = new Map(shown);
+        for (const key of wanted === 'all' ? Object.keys(data) : wanted)
+          if (Object.hasOwn(data, key)) next.set(key, data[key] ?? null);
+        setUntil(Date.now() + uiConfig.peek().reveal_secs * 1000);
+        setShown(next);
+      })),
+    hide: (key) => {
+      if (key === undefined) return hideAll();
       const next = new Map(shown);
-      for (const key of wanted === 'all' ? Object.keys(data) : wanted) if (Object.hasOwn(data, key)) next.set(key, data[key] ?? null);
-      setUntil(Date.now() + uiConfig.peek().reveal_secs * 1000);
+      next.delete(key);
+      if (next.size === 0) read.current = undefined;
       setShown(next);
-    })),
-    hide: (key) => { if (key === undefined) return hideAll(); const next = new Map(shown); next.delete(key); if (next.size === 0) read.current = undefined; setShown(next); },
-    take: (key) => guard(key, async () => { const data = await fetchData('copy'); const value = data[key]; if (shown.size === 0) read.current = undefined; return value; }),
+    },
+    take: (key) =>
+      guard(key, async () => {
+        const data = await fetchData('copy');
+        const value = data[key];
+        if (shown.size === 0) read.current = undefined;
+        return value;
+      }),
   };
 }

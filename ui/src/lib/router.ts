@@ -19,10 +19,20 @@ export const guard = signal<(() => Promise<boolean>) | undefined>(undefined);
 /** Told when another screen comes into view; `parts/dialog` closes what was open over the old one. */
 export const onMove: { run?: () => void } = {};
 
-const decode = (text: string): string => { try { return decodeURIComponent(text); } catch { return text; } };
+const decode = (text: string): string => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+};
 
 function read(): void {
-  const path = location.pathname.replace(/^\/ui\/?/, '').split('/').map(decode).join('/');
+  const path = location.pathname
+    .replace(/^\/ui\/?/, '')
+    .split('/')
+    .map(decode)
+    .join('/');
   const query = new URLSearchParams(location.search);
   const isMoved = path !== route.peek().path || query.get('tab') !== route.peek().query.get('tab');
   namespace.value = (query.get('ns') ?? '').replace(/^\/+|\/+$/g, '');
@@ -31,9 +41,14 @@ function read(): void {
 }
 
 /** The address of a route, in the namespace in view or in `ns`. */
-export function href(path: string, query: Record<string, string | number | undefined> = {}, ns = namespace.value): string {
+export function href(
+  path: string,
+  query: Record<string, string | number | undefined> = {},
+  ns = namespace.value,
+): string {
   const pairs = new URLSearchParams();
-  for (const [key, value] of Object.entries(query)) if (value !== undefined && value !== '') pairs.set(key, String(value));
+  for (const [key, value] of Object.entries(query))
+    if (value !== undefined && value !== '') pairs.set(key, String(value));
   if (ns) pairs.set('ns', ns);
   const text = pairs.toString().replaceAll('%2F', '/');
   return `/ui/${encodePath(path)}${text && '?' + text}`;
@@ -52,9 +67,14 @@ export async function go(url: string, replace = false): Promise<void> {
 /** Changes the query of the route in view. */
 export function setQuery(change: Record<string, string | undefined>, replace = true): void {
   const query = new URLSearchParams(location.search);
-  for (const [key, value] of Object.entries(change)) value === undefined || value === '' ? query.delete(key) : query.set(key, value);
+  for (const [key, value] of Object.entries(change))
+    value === undefined || value === '' ? query.delete(key) : query.set(key, value);
   const text = query.toString().replaceAll('%2F', '/');
-  history[replace ? 'replaceState' : 'pushState'](null, '', location.pathname + (text && '?' + text));
+  history[replace ? 'replaceState' : 'pushState'](
+    null,
+    '',
+    location.pathname + (text && '?' + text),
+  );
   read();
 }
 
@@ -64,23 +84,38 @@ let shown = '';
 export function startRouter(): void {
   read();
   shown = location.href;
-  route.subscribe(() => { shown = location.href; });
+  route.subscribe(() => {
+    shown = location.href;
+  });
   addEventListener('popstate', () => {
     if (!guard.peek()) return read();
     const wanted = location.href;
     history.pushState(null, '', shown);
-    void guard.peek()?.().then((isFree) => {
-      if (!isFree) return;
-      guard.value = undefined;
-      history.pushState(null, '', wanted);
-      read();
-    });
+    void guard
+      .peek()?.()
+      .then((isFree) => {
+        if (!isFree) return;
+        guard.value = undefined;
+        history.pushState(null, '', wanted);
+        read();
+      });
   });
-  addEventListener('beforeunload', (event) => { if (guard.peek()) event.preventDefault(); });
+  addEventListener('beforeunload', (event) => {
+    if (guard.peek()) event.preventDefault();
+  });
   document.addEventListener('click', (event) => {
-    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    if (
+      event.defaultPrevented ||
+      event.button !== 0 ||
+      event.metaKey ||
+      event.ctrlKey ||
+      event.shiftKey ||
+      event.altKey
+    )
+      return;
     const link = (event.target as Element | null)?.closest?.('a[href^="/ui/"]');
-    if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute('download')) return;
+    if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute('download'))
+      return;
     event.preventDefault();
     void go(link.getAttribute('href') ?? '/ui/');
   });

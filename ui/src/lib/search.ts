@@ -5,9 +5,23 @@ import * as en from '../en/lib/search.ts';
 import { ApiError, call } from './api.ts';
 import { allMounts } from './place.ts';
 
-export interface Hit { place: string; why?: string }
-export interface Found { hits: Hit[]; looked: string; refused: string[]; isCut: boolean }
-export interface Query { name: string; within: string; metadata: string; key: string; due: string }
+export interface Hit {
+  place: string;
+  why?: string;
+}
+export interface Found {
+  hits: Hit[];
+  looked: string;
+  refused: string[];
+  isCut: boolean;
+}
+export interface Query {
+  name: string;
+  within: string;
+  metadata: string;
+  key: string;
+  due: string;
+}
 
 /** Splits what was typed. */
 export function parseQuery(text: string): Query {
@@ -40,22 +54,56 @@ export function dueBefore(text: string): string {
   return new Date(Date.now() + days * 86_400_000).toISOString();
 }
 
-export async function search(text: string, { limit, signal, onHits }: { limit: number; signal: AbortSignal; onHits?: (hits: Hit[]) => void }): Promise<Found> {
+export async function search(
+  text: string,
+  { limit, signal, onHits }: { limit: number; signal: AbortSignal; onHits?: (hits: Hit[]) => void },
+): Promise<Found> {
   const query = parseQuery(text);
   const hits: Hit[] = [];
   const refused: string[] = [];
   let pages = 0;
-  const roots = query.within ? [query.within] : (await allMounts()).secret.filter((mount) => mount.type === 'kv' || mount.type === 'generic').map((mount) => mount.path);
+  const roots = query.within
+    ? [query.within]
+    : (await allMounts()).secret
+        .filter((mount) => mount.type === 'kv' || mount.type === 'generic')
+        .map((mount) => mount.path);
   for (const root of roots) {
     let next: string | undefined;
     do {
       try {
-        const { data }: { data: Record<string, any> } = await call('GET', 'sys/kallisto/kv/search', { signal, quiet: true, query: { path: root, name: query.name || undefined, metadata: query.metadata || undefined, key: query.key || undefined, due_before: query.due ? dueBefore(query.due) : undefined, limit, next } });
+        const { data }: { data: Record<string, any> } = await call(
+          'GET',
+          'sys/kallisto/kv/search',
+          {
+            signal,
+            quiet: true,
+            query: {
+              path: root,
+              name: query.name || undefined,
+              metadata: query.metadata || undefined,
+              key: query.key || undefined,
+              due_before: query.due ? dueBefore(query.due) : undefined,
+              limit,
+              next,
+            },
+          },
+        );
         pages += 1;
         next = (data['next'] as string | undefined) || undefined;
-        const list = (data['results'] ?? data['matches'] ?? data['names'] ?? data['paths'] ?? []) as unknown[];
+        const list = (data['results'] ??
+          data['matches'] ??
+          data['names'] ??
+          data['paths'] ??
+          []) as unknown[];
         for (const one of list) {
-          const path = typeof one === 'string' ? one : String((one as Record<string, unknown>)['path'] ?? (one as Record<string, unknown>)['name'] ?? '');
+          const path =
+            typeof one === 'string'
+              ? one
+              : String(
+                  (one as Record<string, unknown>)['path'] ??
+                    (one as Record<string, unknown>)['name'] ??
+                    '',
+                );
           hits.push({ place: path.startsWith(root) ? path : root + path });
         }
         onHits?.([...hits]);
@@ -67,5 +115,10 @@ export async function search(text: string, { limit, signal, onHits }: { limit: n
     } while (next && hits.length < limit && pages < PAGES_MAX);
     if (hits.length >= limit) break;
   }
-  return { hits: hits.slice(0, limit), looked: `${roots.length} ${roots.length === 1 ? en.mount : en.mounts}`, refused, isCut: hits.length >= limit };
+  return {
+    hits: hits.slice(0, limit),
+    looked: `${roots.length} ${roots.length === 1 ? en.mount : en.mounts}`,
+    refused,
+    isCut: hits.length >= limit,
+  };
 }

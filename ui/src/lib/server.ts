@@ -8,8 +8,18 @@ export async function askServer(): Promise<Server> {
   const status = (reply?.body ?? {}) as Record<string, any>;
   server.value = reply
     ? {
-        version: status['version'] ?? '', sealed: Boolean(status['sealed']), standby: false, initialized: Boolean(status['initialized']), name: status['cluster_name'] ?? '', ok: true,
-        threshold: status['t'], shares: status['n'], progress: status['progress'], type: status['type'], nonce: status['nonce'], recovery: Boolean(status['recovery_seal']),
+        version: status['version'] ?? '',
+        sealed: Boolean(status['sealed']),
+        standby: false,
+        initialized: Boolean(status['initialized']),
+        name: status['cluster_name'] ?? '',
+        ok: true,
+        threshold: status['t'],
+        shares: status['n'],
+        progress: status['progress'],
+        type: status['type'],
+        nonce: status['nonce'],
+        recovery: Boolean(status['recovery_seal']),
       }
     : { ...server.peek(), ok: false };
   return server.value;
@@ -17,9 +27,14 @@ export async function askServer(): Promise<Server> {
 
 /** Reads the operator's settings for the page (contract E2); without them the built-in ones hold. */
 export async function askConfig(): Promise<void> {
-  const reply = await tryCall<Partial<UiConfig>>('GET', 'sys/internal/ui/config', { token: '', ns: '' });
+  const reply = await tryCall<Partial<UiConfig>>('GET', 'sys/internal/ui/config', {
+    token: '',
+    ns: '',
+  });
   if (reply) {
-    const given = Object.fromEntries(Object.entries(reply.data).filter(([, value]) => value !== null && value !== undefined));
+    const given = Object.fromEntries(
+      Object.entries(reply.data).filter(([, value]) => value !== null && value !== undefined),
+    );
     uiConfig.value = { ...uiConfig.peek(), ...given };
   }
 }

@@ -11,10 +11,18 @@ const LAST_MOUNT = 'kallisto.login';
 const WARN_MS = 120_000;
 const channel = new BroadcastChannel('kallisto');
 
-interface Kept { token: string; isOurs: boolean; mount: string }
+interface Kept {
+  token: string;
+  isOurs: boolean;
+  mount: string;
+}
 
-export const secondsLeft = (now: number): number | undefined => (me.value && me.value.ends > 0 ? Math.max(0, Math.round((me.value.ends - now) / 1000)) : undefined);
-export const isEnding = (now: number): boolean => me.value !== undefined && me.value.ends > 0 && me.value.ends - now < Math.min(WARN_MS, me.value.ttl * 250);
+export const secondsLeft = (now: number): number | undefined =>
+  me.value && me.value.ends > 0 ? Math.max(0, Math.round((me.value.ends - now) / 1000)) : undefined;
+export const isEnding = (now: number): boolean =>
+  me.value !== undefined &&
+  me.value.ends > 0 &&
+  me.value.ends - now < Math.min(WARN_MS, me.value.ttl * 250);
 
 function keep(kept: Kept, isRoot: boolean): void {
   if (isRoot || uiConfig.peek().session === 'memory') return sessionStorage.removeItem(KEY);
@@ -25,28 +33,58 @@ function read(): Kept | undefined {
   try {
     const kept = JSON.parse(sessionStorage.getItem(KEY) ?? 'null') as Kept | null;
     return kept && typeof kept.token === 'string' ? kept : undefined;
-  } catch { return undefined; }
+  } catch {
+    return undefined;
+  }
 }
 
 /** Takes a token for the session: looks up what it is. What the operator says of sessions is there once `told` is. */
-export async function signIn(given: string, how: { isOurs: boolean; mount: string; auth?: Auth }, told?: Promise<unknown>): Promise<void> {
+export async function signIn(
+  given: string,
+  how: { isOurs: boolean; mount: string; auth?: Auth },
+  told?: Promise<unknown>,
+): Promise<void> {
   let made: Me;
   try {
-    const { data } = await call<Record<string, any>>('GET', 'auth/token/lookup-self', { token: given, ns: '', quiet: true });
-    const policies = [...new Set([...(data['policies'] ?? []), ...(data['identity_policies'] ?? [])])] as string[];
+    const { data } = await call<Record<string, any>>('GET', 'auth/token/lookup-self', {
+      token: given,
+      ns: '',
+      quiet: true,
+    });
+    const policies = [
+      ...new Set([...(data['policies'] ?? []), ...(data['identity_policies'] ?? [])]),
+    ] as string[];
     made = {
-      accessor: data['accessor'] ?? '', name: nameOf(data), policies, entityId: data['entity_id'] ?? '', path: data['path'] ?? '',
-      ends: data['ttl'] > 0 ? Date.now() + data['ttl'] * 1000 : 0, ttl: data['ttl'] ?? 0, renewable: Boolean(data['renewable']),
-      isRoot: policies.includes('root'), isOurs: how.isOurs, mount: how.mount, type: data['type'] ?? 'service',
+      accessor: data['accessor'] ?? '',
+      name: nameOf(data),
+      policies,
+      entityId: data['entity_id'] ?? '',
+      path: data['path'] ?? '',
+      ends: data['ttl'] > 0 ? Date.now() + data['ttl'] * 1000 : 0,
+      ttl: data['ttl'] ?? 0,
+      renewable: Boolean(data['renewable']),
+      isRoot: policies.includes('root'),
+      isOurs: how.isOurs,
+      mount: how.mount,
+      type: data['type'] ?? 'service',
     };
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 403 || !how.auth) throw error;
     // A token without the right to look at itself: what the login said has to do.
     const { auth } = how;
     made = {
-      accessor: auth.accessor, name: Object.values(auth.metadata ?? {})[0] ?? how.mount, policies: auth.policies, entityId: auth.entity_id, path: '',
-      ends: auth.lease_duration > 0 ? Date.now() + auth.lease_duration * 1000 : 0, ttl: auth.lease_duration, renewable: auth.renewable,
-      isRoot: auth.policies.includes('root'), isOurs: how.isOurs, mount: how.mount, type: 'service',
+      accessor: auth.accessor,
+      name: Object.values(auth.metadata ?? {})[0] ?? how.mount,
+      policies: auth.policies,
+      entityId: auth.entity_id,
+      path: '',
+      ends: auth.lease_duration > 0 ? Date.now() + auth.lease_duration * 1000 : 0,
+      ttl: auth.lease_duration,
+      renewable: auth.renewable,
+      isRoot: auth.policies.includes('root'),
+      isOurs: how.isOurs,
+      mount: how.mount,
+      type: 'service',
     };
   }
   await told;
@@ -59,7 +97,9 @@ export async function signIn(given: string, how: { isOurs: boolean; mount: strin
 
 /** What a login answered, after its second factor where it asks for one. */
 export async function factored(auth: Auth | undefined, ns?: string): Promise<Auth> {
-  const whole = auth?.mfa_requirement ? await (await import('../parts/second-factor.tsx')).askCodes(auth.mfa_requirement, ns) : auth;
+  const whole = auth?.mfa_requirement
+    ? await (await import('../parts/second-factor.tsx')).askCodes(auth.mfa_requirement, ns)
+    : auth;
   if (!whole) throw new Error(en.theServerGaveNoToken);
   return whole;
 }
@@ -72,7 +112,13 @@ export async function take(mount: string, answer: Auth | undefined): Promise<voi
 
 function nameOf(data: Record<string, any>): string {
   const meta = (data['meta'] ?? {}) as Record<string, string>;
-  const name = meta['username'] ?? meta['role_name'] ?? meta['role'] ?? meta['cert_name'] ?? (data['display_name'] as string | undefined) ?? '';
+  const name =
+    meta['username'] ??
+    meta['role_name'] ??
+    meta['role'] ??
+    meta['cert_name'] ??
+    (data['display_name'] as string | undefined) ??
+    '';
   return name.replace(/^token-?$/, '') || 'token';
 }
 
@@ -96,8 +142,15 @@ export async function resume(told?: Promise<unknown>): Promise<boolean> {
 /** Asks other tabs for their session; 150 ms are enough for one that lives. */
 function ask(): Promise<Kept | undefined> {
   return new Promise((resolve) => {
-    const done = (kept?: Kept): void => { channel.removeEventListener('message', hear); clearTimeout(timer); resolve(kept); };
-    const hear = (event: MessageEvent): void => { const data = event.data as { kept?: Kept }; if (data.kept) done(data.kept); };
+    const done = (kept?: Kept): void => {
+      channel.removeEventListener('message', hear);
+      clearTimeout(timer);
+      resolve(kept);
+    };
+    const hear = (event: MessageEvent): void => {
+      const data = event.data as { kept?: Kept };
+      if (data.kept) done(data.kept);
+    };
     const timer = setTimeout(() => done(), 150);
     channel.addEventListener('message', hear);
     channel.postMessage({ asks: true });
@@ -108,7 +161,12 @@ function ask(): Promise<Kept | undefined> {
 export async function renew(): Promise<void> {
   const { auth } = await call('POST', 'auth/token/renew-self', { body: {}, ns: '' });
   const current = me.peek();
-  if (auth && current) me.value = { ...current, ttl: auth.lease_duration, ends: auth.lease_duration > 0 ? Date.now() + auth.lease_duration * 1000 : 0 };
+  if (auth && current)
+    me.value = {
+      ...current,
+      ttl: auth.lease_duration,
+      ends: auth.lease_duration > 0 ? Date.now() + auth.lease_duration * 1000 : 0,
+    };
 }
 
 function forget(): void {
@@ -140,13 +198,27 @@ export function startSession(onOut: () => void): void {
   channel.addEventListener('message', (event) => {
     const data = event.data as { asks?: boolean; out?: boolean };
     const current = me.peek();
-    if (data.asks && token.peek() && current && !current.isRoot && uiConfig.peek().session !== 'memory') {
-      channel.postMessage({ kept: { token: token.peek(), isOurs: current.isOurs, mount: current.mount } satisfies Kept });
+    if (
+      data.asks &&
+      token.peek() &&
+      current &&
+      !current.isRoot &&
+      uiConfig.peek().session !== 'memory'
+    ) {
+      channel.postMessage({
+        kept: { token: token.peek(), isOurs: current.isOurs, mount: current.mount } satisfies Kept,
+      });
     }
-    if (data.out && token.peek()) { forget(); onOut(); }
+    if (data.out && token.peek()) {
+      forget();
+      onOut();
+    }
   });
-  const touch = (): void => { lastInput = Date.now(); };
-  for (const kind of ['pointerdown', 'keydown', 'wheel', 'touchstart']) addEventListener(kind, touch, { passive: true, capture: true });
+  const touch = (): void => {
+    lastInput = Date.now();
+  };
+  for (const kind of ['pointerdown', 'keydown', 'wheel', 'touchstart'])
+    addEventListener(kind, touch, { passive: true, capture: true });
   setInterval(() => {
     const now = Date.now();
     const current = me.peek();

@@ -1,20 +1,36 @@
 // The links I made: accessor, note and times, kept in my own cubbyhole, so they end with the session.
 import { call, tryCall } from './api.ts';
 
-export interface Shared { accessor: string; note: string; made: number; ends: number; from: string }
+export interface Shared {
+  accessor: string;
+  note: string;
+  made: number;
+  ends: number;
+  from: string;
+}
 const AT = 'cubbyhole/ui/shared';
 
 export async function sharedByMe(): Promise<Shared[]> {
   const reply = await tryCall<{ list?: string }>('GET', AT);
-  try { return JSON.parse(reply?.data.list ?? '[]') as Shared[]; } catch { return []; }
+  try {
+    return JSON.parse(reply?.data.list ?? '[]') as Shared[];
+  } catch {
+    return [];
+  }
 }
-export async function keepShares(list: Shared[]): Promise<void> { await tryCall('POST', AT, { body: { list: JSON.stringify(list) } }); }
-export async function remember(one: Shared): Promise<void> { await keepShares([one, ...(await sharedByMe())].slice(0, 200)); }
+export async function keepShares(list: Shared[]): Promise<void> {
+  await tryCall('POST', AT, { body: { list: JSON.stringify(list) } });
+}
+export async function remember(one: Shared): Promise<void> {
+  await keepShares([one, ...(await sharedByMe())].slice(0, 200));
+}
 
 export type ShareState = 'waiting' | 'opened' | 'expired' | 'unknown';
 /** What became of a link (contract E9); without that only its time is known. */
 export async function stateOfShare(one: Shared): Promise<ShareState> {
-  const reply = await tryCall<{ state?: ShareState }>('POST', 'sys/wrapping/lookup', { body: { accessor: one.accessor } });
+  const reply = await tryCall<{ state?: ShareState }>('POST', 'sys/wrapping/lookup', {
+    body: { accessor: one.accessor },
+  });
   return reply?.data.state ?? (one.ends < Date.now() ? 'expired' : 'unknown');
 }
 /** Withdraws a link; either route of the server will do. */

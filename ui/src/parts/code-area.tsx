@@ -3,7 +3,11 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef } from 'preact/hooks';
 
-export interface Mark { line: number; message: string; kind?: 'error' | 'warning' | 'hit' }
+export interface Mark {
+  line: number;
+  message: string;
+  kind?: 'error' | 'warning' | 'hit';
+}
 const HIGHLIGHT_MAX = 200_000;
 const TOKENS = {
   json: /("(?:[^"\\]|\\.)*"(?=\s*:))|("(?:[^"\\]|\\.)*")|(-?\b\d[\d.eE+-]*\b)|(\btrue\b|\bfalse\b|\bnull\b)/g,
@@ -24,7 +28,25 @@ function coloured(line: string, language: 'json' | 'hcl'): ComponentChildren[] {
   return made;
 }
 
-export function CodeArea({ label, value, onInput, language, errors = [], rows = 14, readOnly, onKeyDown }: { label: string; value: string; onInput?: (text: string) => void; language: 'json' | 'hcl'; errors?: Mark[]; rows?: number; readOnly?: boolean; onKeyDown?: (event: KeyboardEvent) => void }) {
+export function CodeArea({
+  label,
+  value,
+  onInput,
+  language,
+  errors = [],
+  rows = 14,
+  readOnly,
+  onKeyDown,
+}: {
+  label: string;
+  value: string;
+  onInput?: (text: string) => void;
+  language: 'json' | 'hcl';
+  errors?: Mark[];
+  rows?: number;
+  readOnly?: boolean;
+  onKeyDown?: (event: KeyboardEvent) => void;
+}) {
   const area = useRef<HTMLTextAreaElement>(null);
   const lines = useMemo(() => value.split('\n'), [value]);
   const isLarge = value.length > HIGHLIGHT_MAX;
@@ -40,14 +62,50 @@ export function CodeArea({ label, value, onInput, language, errors = [], rows = 
       const deeper = /[[{]\s*$/.test(before) ? '  ' : '';
       if (!lead && !deeper) return;
       event.preventDefault();
-      element.setRangeText(`\n${lead}${deeper}`, element.selectionStart, element.selectionEnd, 'end');
+      element.setRangeText(
+        `\n${lead}${deeper}`,
+        element.selectionStart,
+        element.selectionEnd,
+        'end',
+      );
       onInput?.(element.value);
     }
   };
   return (
     <div class="code-area mono">
-      <ol class="code-lines" aria-hidden="true">{(isLarge ? [] : lines).map((line, i) => { const mark = marks.get(i + 1); return <li class={mark ? { error: 'errl', warning: 'warnl', hit: 'hit' }[mark.kind ?? 'error'] : ''} title={mark?.message}><span class="no">{i + 1}</span><code>{coloured(line, language)}{'\u200b'}</code></li>; })}</ol>
-      <textarea ref={area} aria-label={label} value={value} readOnly={readOnly} rows={Math.max(rows, lines.length)} class={isLarge ? 'plain' : ''} onInput={(event) => onInput?.(event.currentTarget.value)} onKeyDown={indent} spellcheck={false} autocomplete="off" autocapitalize="off" wrap="off" />
+      <ol class="code-lines" aria-hidden="true">
+        {(isLarge ? [] : lines).map((line, i) => {
+          const mark = marks.get(i + 1);
+          return (
+            <li
+              class={
+                mark ? { error: 'errl', warning: 'warnl', hit: 'hit' }[mark.kind ?? 'error'] : ''
+              }
+              title={mark?.message}
+            >
+              <span class="no">{i + 1}</span>
+              <code>
+                {coloured(line, language)}
+                {'\u200b'}
+              </code>
+            </li>
+          );
+        })}
+      </ol>
+      <textarea
+        ref={area}
+        aria-label={label}
+        value={value}
+        readOnly={readOnly}
+        rows={Math.max(rows, lines.length)}
+        class={isLarge ? 'plain' : ''}
+        onInput={(event) => onInput?.(event.currentTarget.value)}
+        onKeyDown={indent}
+        spellcheck={false}
+        autocomplete="off"
+        autocapitalize="off"
+        wrap="off"
+      />
     </div>
   );
 }

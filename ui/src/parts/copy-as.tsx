@@ -8,12 +8,18 @@ import { open, Sheet } from './dialog.tsx';
 import { Button, Code, Segments } from './ui.tsx';
 
 type Form = 'cli' | 'curl' | 'terraform';
-const quoted = (text: string): string => (/^[\w./@:=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+const quoted = (text: string): string =>
+  /^[\w./@:=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
 function cli({ method, path, query, fields, ns }: Asked): string {
-  const verb = { GET: 'read', LIST: 'list', DELETE: 'delete' }[method] ?? (method === 'PATCH' ? 'patch' : 'write');
+  const verb =
+    { GET: 'read', LIST: 'list', DELETE: 'delete' }[method] ??
+    (method === 'PATCH' ? 'patch' : 'write');
   const flags = ns ? ` -namespace=${quoted(ns)}` : '';
-  const pairs = [...query.map(([key, value]) => quoted(`${key}=${value}`)), ...fields.map((field) => `${field}=…`)];
+  const pairs = [
+    ...query.map(([key, value]) => quoted(`${key}=${value}`)),
+    ...fields.map((field) => `${field}=…`),
+  ];
   return `kallisto ${verb}${flags}${verb === 'write' && pairs.length === 0 ? ' -f' : ''} ${quoted(path)}${pairs.map((pair) => ` ${pair}`).join('')}`;
 }
 
@@ -32,11 +38,35 @@ const FORMS: Record<Form, (one: Asked) => string | undefined> = { cli, curl, ter
 
 function CopyAs({ close }: { close: () => void }) {
   const [form, setForm] = useState<Form>('cli');
-  const texts = asked().map((one) => FORMS[form](one)).filter((text) => text !== undefined);
+  const texts = asked()
+    .map((one) => FORMS[form](one))
+    .filter((text) => text !== undefined);
   return (
-    <Sheet title={en.requestsOfThisScreen} actions={<Button kind="primary" onClick={close}>{common.close}</Button>}>
-      <div class="row"><Segments label={common.form} value={form} options={[['cli', en.cli], ['curl', en.curl], ['terraform', 'Terraform']]} onChange={setForm} /></div>
-      {texts.length === 0 ? <p class="soft">{en.thisScreenHasMadeNoRequest}</p> : texts.map((text) => <Code key={text} text={text} />)}
+    <Sheet
+      title={en.requestsOfThisScreen}
+      actions={
+        <Button kind="primary" onClick={close}>
+          {common.close}
+        </Button>
+      }
+    >
+      <div class="row">
+        <Segments
+          label={common.form}
+          value={form}
+          options={[
+            ['cli', en.cli],
+            ['curl', en.curl],
+            ['terraform', 'Terraform'],
+          ]}
+          onChange={setForm}
+        />
+      </div>
+      {texts.length === 0 ? (
+        <p class="soft">{en.thisScreenHasMadeNoRequest}</p>
+      ) : (
+        texts.map((text) => <Code key={text} text={text} />)
+      )}
       <p class="dim">{en.tokensAndValuesAreLeftOut}</p>
     </Sheet>
   );

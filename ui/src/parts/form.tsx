@@ -7,15 +7,46 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 const touched = new Set<object>();
 export const isAnyTouched = (): boolean => touched.size > 0;
 
-export function Form({ name, onSubmit, class: extra, label, children }: { name: string; onSubmit: () => unknown; class?: string; label?: string; children: ComponentChildren }) {
+export function Form({
+  name,
+  onSubmit,
+  class: extra,
+  label,
+  children,
+}: {
+  name: string;
+  onSubmit: () => unknown;
+  class?: string;
+  label?: string;
+  children: ComponentChildren;
+}) {
   const isUnderWay = useRef(false);
   const own = useRef({}).current;
-  useLayoutEffect(() => () => { touched.delete(own); }, []);
+  useLayoutEffect(
+    () => () => {
+      touched.delete(own);
+    },
+    [],
+  );
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     if (isUnderWay.current) return;
     isUnderWay.current = true;
-    try { await onSubmit(); } finally { isUnderWay.current = false; }
+    try {
+      await onSubmit();
+    } finally {
+      isUnderWay.current = false;
+    }
   };
-  return <form data-form={name} class={extra} aria-label={label} onInput={() => touched.add(own)} onSubmit={(event) => void submit(event)}>{children}</form>;
+  return (
+    <form
+      data-form={name}
+      class={extra}
+      aria-label={label}
+      onInput={() => touched.add(own)}
+      onSubmit={(event) => void submit(event)}
+    >
+      {children}
+    </form>
+  );
 }

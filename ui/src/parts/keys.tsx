@@ -10,7 +10,20 @@ import { activeList } from './list.tsx';
 import { openPalette } from './palette.tsx';
 import { Button } from './ui.tsx';
 
-export type Action = 'filter' | 'reveal' | 'copy' | 'path' | 'edit' | 'history' | 'older' | 'newer' | 'new' | 'move' | 'actions' | 'save' | 'back';
+export type Action =
+  | 'filter'
+  | 'reveal'
+  | 'copy'
+  | 'path'
+  | 'edit'
+  | 'history'
+  | 'older'
+  | 'newer'
+  | 'new'
+  | 'move'
+  | 'actions'
+  | 'save'
+  | 'back';
 const actions = new Map<Action, () => void>();
 
 /** Lets the screen in view answer keys. A key may come before the next frame: it is for what is rendered, and acts on what that shows. */
@@ -18,19 +31,80 @@ export function useKeys(answers: Partial<Record<Action, () => void>>): void {
   useLayoutEffect(() => {
     const own = Object.entries(answers) as [Action, () => void][];
     for (const [action, run] of own) actions.set(action, run);
-    return () => { for (const [action, run] of own) if (actions.get(action) === run) actions.delete(action); };
+    return () => {
+      for (const [action, run] of own) if (actions.get(action) === run) actions.delete(action);
+    };
   });
 }
 
-const LETTERS: Record<string, Action> = { '/': 'filter', r: 'reveal', c: 'copy', y: 'path', e: 'edit', h: 'history', '[': 'older', ']': 'newer', n: 'new', m: 'move', '.': 'actions' };
-const GOES: Record<string, string> = { h: '', s: 's/', p: 'policies/', t: 'tokens/', c: 'cluster', m: 'metrics', a: 'audit' };
+const LETTERS: Record<string, Action> = {
+  '/': 'filter',
+  r: 'reveal',
+  c: 'copy',
+  y: 'path',
+  e: 'edit',
+  h: 'history',
+  '[': 'older',
+  ']': 'newer',
+  n: 'new',
+  m: 'move',
+  '.': 'actions',
+};
+const GOES: Record<string, string> = {
+  h: '',
+  s: 's/',
+  p: 'policies/',
+  t: 'tokens/',
+  c: 'cluster',
+  m: 'metrics',
+  a: 'audit',
+};
 export const HELP: [string, string][] = [
-  [en.ctrlK, en.searchGoDo], ['/', en.filterTheList], ['g h s p t c m a', en.goHomeSecretsPoliciesTokensCluster], ['j k', en.moveInAList], ['Enter', en.openKey], ['x', en.selectARow], ['r', en.revealKey], ['c', en.copyAValue], ['y', en.copyThePath],
-  ['e', en.editKey], ['h', en.historyKey], ['[ ]', en.olderOrNewerVersion], ['n', en.newKey], ['m', en.moveKey], ['.', en.actionsKey], [en.shiftAndLetters, en.jumpToANameInA], [en.ctrlS, en.saveKey], ['Esc', en.backKey],
+  [en.ctrlK, en.searchGoDo],
+  ['/', en.filterTheList],
+  ['g h s p t c m a', en.goHomeSecretsPoliciesTokensCluster],
+  ['j k', en.moveInAList],
+  ['Enter', en.openKey],
+  ['x', en.selectARow],
+  ['r', en.revealKey],
+  ['c', en.copyAValue],
+  ['y', en.copyThePath],
+  ['e', en.editKey],
+  ['h', en.historyKey],
+  ['[ ]', en.olderOrNewerVersion],
+  ['n', en.newKey],
+  ['m', en.moveKey],
+  ['.', en.actionsKey],
+  [en.shiftAndLetters, en.jumpToANameInA],
+  [en.ctrlS, en.saveKey],
+  ['Esc', en.backKey],
 ];
 
 function Keys({ close }: { close: () => void }) {
-  return <Sheet title={common.keys} actions={<Button kind="primary" onClick={close}>{common.close}</Button>}><dl class="kv keys">{HELP.map(([keys, what]) => <><dt>{keys.split(' ').map((one) => <kbd>{one}</kbd>)}</dt><dd>{what}</dd></>)}</dl><p class="dim">{en.singleLettersCanBeSwitchedOff}</p></Sheet>;
+  return (
+    <Sheet
+      title={common.keys}
+      actions={
+        <Button kind="primary" onClick={close}>
+          {common.close}
+        </Button>
+      }
+    >
+      <dl class="kv keys">
+        {HELP.map(([keys, what]) => (
+          <>
+            <dt>
+              {keys.split(' ').map((one) => (
+                <kbd>{one}</kbd>
+              ))}
+            </dt>
+            <dd>{what}</dd>
+          </>
+        ))}
+      </dl>
+      <p class="dim">{en.singleLettersCanBeSwitchedOff}</p>
+    </Sheet>
+  );
 }
 export const showKeys = (): void => void open<void>((close) => <Keys close={() => close()} />);
 
@@ -41,8 +115,16 @@ export function startKeys(): void {
   window.addEventListener('keydown', (event: KeyboardEvent) => {
     if (!me.peek() || cover.peek()) return;
     const isCommand = event.ctrlKey || event.metaKey;
-    if (isCommand && event.key.toLowerCase() === 'k') { event.preventDefault(); void openPalette(); return; }
-    if (isCommand && event.key.toLowerCase() === 's' && actions.has('save')) { event.preventDefault(); if (!isDialogOpen()) actions.get('save')?.(); return; }
+    if (isCommand && event.key.toLowerCase() === 'k') {
+      event.preventDefault();
+      void openPalette();
+      return;
+    }
+    if (isCommand && event.key.toLowerCase() === 's' && actions.has('save')) {
+      event.preventDefault();
+      if (!isDialogOpen()) actions.get('save')?.();
+      return;
+    }
     if (isCommand || event.altKey || isDialogOpen()) return;
     const target = event.target as HTMLElement;
     const isTyping = target.matches('input, textarea, select, [contenteditable]');
@@ -52,17 +134,38 @@ export function startKeys(): void {
       return;
     }
     if (isTyping || !keysOn.peek()) return;
-    if (event.timeStamp - goAt < GO_MS && GOES[event.key] !== undefined) { goAt = -Infinity; event.preventDefault(); void go(href(GOES[event.key] ?? '')); return; }
+    if (event.timeStamp - goAt < GO_MS && GOES[event.key] !== undefined) {
+      goAt = -Infinity;
+      event.preventDefault();
+      void go(href(GOES[event.key] ?? ''));
+      return;
+    }
     if (event.shiftKey && event.key !== '?') return;
     switch (event.key) {
-      case 'g': goAt = event.timeStamp; return;
-      case '?': event.preventDefault(); showKeys(); return;
-      case 'j': activeList.keys?.move(1); return;
-      case 'k': activeList.keys?.move(-1); return;
-      case 'x': activeList.keys?.select(); return;
-      case 'Enter': if (!target.matches('button, a, [role=listbox]')) activeList.keys?.open(); return;
+      case 'g':
+        goAt = event.timeStamp;
+        return;
+      case '?':
+        event.preventDefault();
+        showKeys();
+        return;
+      case 'j':
+        activeList.keys?.move(1);
+        return;
+      case 'k':
+        activeList.keys?.move(-1);
+        return;
+      case 'x':
+        activeList.keys?.select();
+        return;
+      case 'Enter':
+        if (!target.matches('button, a, [role=listbox]')) activeList.keys?.open();
+        return;
     }
     const action = LETTERS[event.key];
-    if (action && actions.has(action)) { event.preventDefault(); actions.get(action)?.(); }
+    if (action && actions.has(action)) {
+      event.preventDefault();
+      actions.get(action)?.();
+    }
   });
 }

@@ -34,7 +34,20 @@ interface ListKeys {
 /** What keys do in the list in view, if there is one. */
 export const activeList: { keys: ListKeys | undefined } = { keys: undefined };
 
-export function List<T>({ label, rows, keyOf, render, href, onOpen, current, selected, onSelect, onView, empty, class: extra = '' }: ListProps<T>) {
+export function List<T>({
+  label,
+  rows,
+  keyOf,
+  render,
+  href,
+  onOpen,
+  current,
+  selected,
+  onSelect,
+  onView,
+  empty,
+  class: extra = '',
+}: ListProps<T>) {
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(800);
@@ -74,35 +87,64 @@ export function List<T>({ label, rows, keyOf, render, href, onOpen, current, sel
     const from = index * rowHeight;
     const begin = element.scrollTop * ratio;
     if (from < begin) element.scrollTop = from / ratio;
-    else if (from + rowHeight > begin + element.clientHeight) element.scrollTop = (from + rowHeight - element.clientHeight) / ratio;
+    else if (from + rowHeight > begin + element.clientHeight)
+      element.scrollTop = (from + rowHeight - element.clientHeight) / ratio;
   };
-  const to = (index: number): void => { const next = Math.max(0, Math.min(rows.length - 1, index)); setActive(next); reveal(next); };
+  const to = (index: number): void => {
+    const next = Math.max(0, Math.min(rows.length - 1, index));
+    setActive(next);
+    reveal(next);
+  };
   const pick = (index: number, isRange: boolean): void => {
     const row = rows[index];
     if (row === undefined || !onSelect) return;
-    const [from, until] = isRange && anchor.current >= 0 ? [Math.min(anchor.current, index), Math.max(anchor.current, index)] : [index, index];
+    const [from, until] =
+      isRange && anchor.current >= 0
+        ? [Math.min(anchor.current, index), Math.max(anchor.current, index)]
+        : [index, index];
     if (!isRange) anchor.current = index;
     onSelect(row, rows.slice(from, until + 1));
   };
 
-  useEffect(() => { if (currentIndex >= 0) reveal(currentIndex); }, [current, rows.length > 0]);
-  useEffect(() => { setActive(-1); }, [current]);
-  useEffect(() => { onView?.(rows.slice(first, last)); }, [first, last, rows]);
+  useEffect(() => {
+    if (currentIndex >= 0) reveal(currentIndex);
+  }, [current, rows.length > 0]);
+  useEffect(() => {
+    setActive(-1);
+  }, [current]);
+  useEffect(() => {
+    onView?.(rows.slice(first, last));
+  }, [first, last, rows]);
   // Before the next key, not after the next frame: a list that is gone answers none, and one that moved opens the row it shows.
   useLayoutEffect(() => {
     const own: ListKeys = {
-      move: (by) => { to(at + by); box.current?.focus({ preventScroll: true }); },
-      open: () => { const row = rows[at]; if (row !== undefined) onOpen(row); },
+      move: (by) => {
+        to(at + by);
+        box.current?.focus({ preventScroll: true });
+      },
+      open: () => {
+        const row = rows[at];
+        if (row !== undefined) onOpen(row);
+      },
       select: () => pick(at, false),
     };
     activeList.keys = own;
-    return () => { if (activeList.keys === own) activeList.keys = undefined; };
+    return () => {
+      if (activeList.keys === own) activeList.keys = undefined;
+    };
   });
 
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, Math.floor(height / rowHeight) - 1);
-    const steps: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1, PageDown: at + page, PageUp: at - page };
+    const steps: Record<string, number> = {
+      ArrowDown: at + 1,
+      ArrowUp: at - 1,
+      Home: 0,
+      End: rows.length - 1,
+      PageDown: at + page,
+      PageUp: at - page,
+    };
     const step = steps[event.key];
     if (step !== undefined) {
       event.preventDefault();
@@ -118,18 +160,44 @@ export function List<T>({ label, rows, keyOf, render, href, onOpen, current, sel
     } else if (event.key.length === 1 && event.shiftKey) {
       // Type-ahead with Shift, since plain letters are keys of the page.
       const now = event.timeStamp;
-      const text = (now - typed.current.at < TYPE_AHEAD_MS ? typed.current.text : '') + event.key.toLowerCase();
+      const text =
+        (now - typed.current.at < TYPE_AHEAD_MS ? typed.current.text : '') +
+        event.key.toLowerCase();
       typed.current = { text, at: now };
       const found = rows.findIndex((row) => keyOf(row).toLowerCase().startsWith(text));
-      if (found >= 0) { event.preventDefault(); event.stopPropagation(); to(found); }
+      if (found >= 0) {
+        event.preventDefault();
+        event.stopPropagation();
+        to(found);
+      }
     }
   };
 
-  if (rows.length === 0) return <div class={`rows ${extra}`} ref={box}>{empty}</div>;
+  if (rows.length === 0)
+    return (
+      <div class={`rows ${extra}`} ref={box}>
+        {empty}
+      </div>
+    );
   return (
-    <div class={`rows ${extra}`} role="listbox" aria-label={label} aria-multiselectable={onSelect ? 'true' : undefined} tabIndex={0} ref={box} onScroll={(event) => setTop(event.currentTarget.scrollTop)} onKeyDown={onKeyDown} aria-activedescendant={at >= first && at < last ? `row-${at}` : undefined}>
+    <div
+      class={`rows ${extra}`}
+      role="listbox"
+      aria-label={label}
+      aria-multiselectable={onSelect ? 'true' : undefined}
+      tabIndex={0}
+      ref={box}
+      onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+      onKeyDown={onKeyDown}
+      aria-activedescendant={at >= first && at < last ? `row-${at}` : undefined}
+    >
       <svg class="stretch" width="1" height={shownTotal} aria-hidden="true" />
-      <svg class="pad-top" width="1" height={Math.max(0, first * rowHeight + offset)} aria-hidden="true" />
+      <svg
+        class="pad-top"
+        width="1"
+        height={Math.max(0, first * rowHeight + offset)}
+        aria-hidden="true"
+      />
       {rows.slice(first, last).map((row, i) => {
         const index = first + i;
         const key = keyOf(row);
@@ -141,8 +209,24 @@ export function List<T>({ label, rows, keyOf, render, href, onOpen, current, sel
           setActive(index);
           onOpen(row);
         };
-        const common = { id: `row-${index}`, role: 'option' as const, 'aria-selected': selected ? selected.has(key) : isCurrent, 'aria-setsize': rows.length, 'aria-posinset': index + 1, class: `${isCurrent ? 'on' : ''} ${index === at ? 'active' : ''} ${selected?.has(key) ? 'picked' : ''}`, onClick: click };
-        return href ? <a key={key} {...common} href={href(row)} tabIndex={-1}>{render(row)}</a> : <div key={key} {...common}>{render(row)}</div>;
+        const common = {
+          id: `row-${index}`,
+          role: 'option' as const,
+          'aria-selected': selected ? selected.has(key) : isCurrent,
+          'aria-setsize': rows.length,
+          'aria-posinset': index + 1,
+          class: `${isCurrent ? 'on' : ''} ${index === at ? 'active' : ''} ${selected?.has(key) ? 'picked' : ''}`,
+          onClick: click,
+        };
+        return href ? (
+          <a key={key} {...common} href={href(row)} tabIndex={-1}>
+            {render(row)}
+          </a>
+        ) : (
+          <div key={key} {...common}>
+            {render(row)}
+          </div>
+        );
       })}
     </div>
   );

@@ -15,10 +15,17 @@ export async function leave(): Promise<void> {
   const current = me.peek();
   let revoke = current?.isOurs ?? false;
   if (current && !current.isOurs && !current.isRoot) {
-    revoke = await confirm({ title: en.revokeTheTokenToo, text: en.thisTokenWasPastedNotMade, action: en.revokeItAndSignOut, danger: true });
+    revoke = await confirm({
+      title: en.revokeTheTokenToo,
+      text: en.thisTokenWasPastedNotMade,
+      action: en.revokeItAndSignOut,
+      danger: true,
+    });
   }
   await signOut(revoke);
-  location.assign(`/ui/login${namespace.peek() ? `?ns=${encodeURIComponent(namespace.peek())}` : ''}`);
+  location.assign(
+    `/ui/login${namespace.peek() ? `?ns=${encodeURIComponent(namespace.peek())}` : ''}`,
+  );
 }
 
 function Me({ close }: { close: () => void }) {
@@ -26,18 +33,133 @@ function Me({ close }: { close: () => void }) {
   if (!current) return null;
   const left = secondsLeft(Date.now());
   return (
-    <Sheet title={current.name} actions={<><Button icon="copy" onClick={() => { close(); void import('./copy-as.tsx').then((file) => file.openCopyAs()); }}>{en.copyRequestsAs}</Button><Button icon="out" onClick={() => { close(); void leave(); }}>{common.signOut}</Button><Button kind="primary" onClick={close}>{common.done}</Button></>}>
+    <Sheet
+      title={current.name}
+      actions={
+        <>
+          <Button
+            icon="copy"
+            onClick={() => {
+              close();
+              void import('./copy-as.tsx').then((file) => file.openCopyAs());
+            }}
+          >
+            {en.copyRequestsAs}
+          </Button>
+          <Button
+            icon="out"
+            onClick={() => {
+              close();
+              void leave();
+            }}
+          >
+            {common.signOut}
+          </Button>
+          <Button kind="primary" onClick={close}>
+            {common.done}
+          </Button>
+        </>
+      }
+    >
       <dl class="kv">
-        <dt>{en.session}</dt><dd>{left === undefined ? en.doesNotEnd : <>{en.left(span(left))} <span class="dim">{en.until(exact(current.ends))}</span></>}{current.renewable && left !== undefined && <Button size="sm" onClick={() => void renew().then(() => toast(en.theSessionIsLongerNow), (error: Error) => toast(error.message))}>{en.renew}</Button>}</dd>
-        <dt>{common.policies}</dt><dd class="caps">{current.policies.map((name) => <Tag>{name}</Tag>)}</dd>
-        {current.path && <><dt>{en.signedInBy}</dt><dd class="mono">{current.path}</dd></>}
-        {current.entityId && <><dt>{en.entity}</dt><dd class="mono">{current.entityId}<Button kind="ghost" size="sm" icon="copy" label={en.copyTheEntitysId} onClick={() => void copy(current.entityId, en.entity)} /></dd></>}
-        <dt>{en.accessor}</dt><dd class="mono">{current.accessor || '–'}</dd>
-        <dt>{en.theme}</dt><dd><Segments label={en.theme} value={theme.value ?? 'system'} options={[['system', en.system], ['light', en.light], ['dark', en.dark]]} onChange={(value) => { theme.value = value; }} /></dd>
-        <dt>{common.rows}</dt><dd><Segments label={en.density} value={density.value ?? 'normal'} options={[['normal', en.normal], ['compact', en.compact]]} onChange={(value) => { density.value = value; }} /></dd>
+        <dt>{en.session}</dt>
+        <dd>
+          {left === undefined ? (
+            en.doesNotEnd
+          ) : (
+            <>
+              {en.left(span(left))} <span class="dim">{en.until(exact(current.ends))}</span>
+            </>
+          )}
+          {current.renewable && left !== undefined && (
+            <Button
+              size="sm"
+              onClick={() =>
+                void renew().then(
+                  () => toast(en.theSessionIsLongerNow),
+                  (error: Error) => toast(error.message),
+                )
+              }
+            >
+              {en.renew}
+            </Button>
+          )}
+        </dd>
+        <dt>{common.policies}</dt>
+        <dd class="caps">
+          {current.policies.map((name) => (
+            <Tag>{name}</Tag>
+          ))}
+        </dd>
+        {current.path && (
+          <>
+            <dt>{en.signedInBy}</dt>
+            <dd class="mono">{current.path}</dd>
+          </>
+        )}
+        {current.entityId && (
+          <>
+            <dt>{en.entity}</dt>
+            <dd class="mono">
+              {current.entityId}
+              <Button
+                kind="ghost"
+                size="sm"
+                icon="copy"
+                label={en.copyTheEntitysId}
+                onClick={() => void copy(current.entityId, en.entity)}
+              />
+            </dd>
+          </>
+        )}
+        <dt>{en.accessor}</dt>
+        <dd class="mono">{current.accessor || '–'}</dd>
+        <dt>{en.theme}</dt>
+        <dd>
+          <Segments
+            label={en.theme}
+            value={theme.value ?? 'system'}
+            options={[
+              ['system', en.system],
+              ['light', en.light],
+              ['dark', en.dark],
+            ]}
+            onChange={(value) => {
+              theme.value = value;
+            }}
+          />
+        </dd>
+        <dt>{common.rows}</dt>
+        <dd>
+          <Segments
+            label={en.density}
+            value={density.value ?? 'normal'}
+            options={[
+              ['normal', en.normal],
+              ['compact', en.compact],
+            ]}
+            onChange={(value) => {
+              density.value = value;
+            }}
+          />
+        </dd>
       </dl>
-      <Check label={en.keysOfOneLetter} hint={en.jKRCEAnd} checked={keysOn.value ?? true} onChange={(on) => { keysOn.value = on; }} />
-      <Check label={en.screenSharing} hint={en.hidesNamesTooUntilItIs} checked={sharing.value} onChange={(on) => { sharing.value = on; }} />
+      <Check
+        label={en.keysOfOneLetter}
+        hint={en.jKRCEAnd}
+        checked={keysOn.value ?? true}
+        onChange={(on) => {
+          keysOn.value = on;
+        }}
+      />
+      <Check
+        label={en.screenSharing}
+        hint={en.hidesNamesTooUntilItIs}
+        checked={sharing.value}
+        onChange={(on) => {
+          sharing.value = on;
+        }}
+      />
     </Sheet>
   );
 }

@@ -19,7 +19,9 @@ export async function allNamespaces(): Promise<string[]> {
   const found: string[] = [];
   const visit = async (at: string, depth: number): Promise<void> => {
     if (depth > DEPTH_MAX || found.length > NAMES_MAX) return;
-    const reply = (await tryCall<{ keys?: string[] }>('LIST', 'sys/namespaces', { ns: at })) ?? (await tryCall<{ keys?: string[] }>('GET', 'sys/internal/ui/namespaces', { ns: at }));
+    const reply =
+      (await tryCall<{ keys?: string[] }>('LIST', 'sys/namespaces', { ns: at })) ??
+      (await tryCall<{ keys?: string[] }>('GET', 'sys/internal/ui/namespaces', { ns: at }));
     for (const key of reply?.data.keys ?? []) {
       const path = (at ? `${at}/` : '') + key.replace(/\/$/, '');
       found.push(path);
@@ -33,24 +35,72 @@ export async function allNamespaces(): Promise<string[]> {
 function Switch({ close }: { close: () => void }) {
   const [all, setAll] = useState<string[] | undefined>(undefined);
   const [text, setText] = useState('');
-  useEffect(() => { void allNamespaces().then(setAll); }, []);
+  useEffect(() => {
+    void allNamespaces().then(setAll);
+  }, []);
   const choose = (ns: string): void => {
     close();
     // An object of one namespace means nothing in another: its screen's root does.
     const [first = ''] = route.peek().path.split('/');
-    const path = ['s', 'transit', 'policies', 'tokens', 'people'].includes(first) ? `${first === 'people' ? 'people/entities' : first}/` : route.peek().path;
+    const path = ['s', 'transit', 'policies', 'tokens', 'people'].includes(first)
+      ? `${first === 'people' ? 'people/entities' : first}/`
+      : route.peek().path;
     void go(href(path, {}, ns));
   };
-  const shown = ['', ...(all ?? [])].filter((one) => (one || 'root').toLowerCase().includes(text.toLowerCase()));
+  const shown = ['', ...(all ?? [])].filter((one) =>
+    (one || 'root').toLowerCase().includes(text.toLowerCase()),
+  );
   return (
-    <Form name="namespaces/switch" onSubmit={() => { choose(shown.length === 1 ? (shown[0] ?? '') : text.replace(/^\/+|\/+$/g, '')); }}>
-      <Sheet title={common.namespace} actions={<><Button onClick={close}>{common.cancel}</Button><Button type="submit" kind="primary">{en.go}</Button></>}>
-        <Field label={en.nameOrPath} value={text} onInput={setText} mono autofocus placeholder="team/payments" />
-        {all === undefined ? <Loading rows={3} /> : <ul class="picks">{shown.map((one) => <li><button type="button" class={one === namespace.value ? 'on' : ''} aria-current={one === namespace.value ? 'true' : undefined} onClick={() => choose(one)}><Icon name="layers" /><span class="mono">{one ? visible(one) : common.root}</span>{one === namespace.value && <Icon name="check" />}</button></li>)}</ul>}
+    <Form
+      name="namespaces/switch"
+      onSubmit={() => {
+        choose(shown.length === 1 ? (shown[0] ?? '') : text.replace(/^\/+|\/+$/g, ''));
+      }}
+    >
+      <Sheet
+        title={common.namespace}
+        actions={
+          <>
+            <Button onClick={close}>{common.cancel}</Button>
+            <Button type="submit" kind="primary">
+              {en.go}
+            </Button>
+          </>
+        }
+      >
+        <Field
+          label={en.nameOrPath}
+          value={text}
+          onInput={setText}
+          mono
+          autofocus
+          placeholder="team/payments"
+        />
+        {all === undefined ? (
+          <Loading rows={3} />
+        ) : (
+          <ul class="picks">
+            {shown.map((one) => (
+              <li>
+                <button
+                  type="button"
+                  class={one === namespace.value ? 'on' : ''}
+                  aria-current={one === namespace.value ? 'true' : undefined}
+                  onClick={() => choose(one)}
+                >
+                  <Icon name="layers" />
+                  <span class="mono">{one ? visible(one) : common.root}</span>
+                  {one === namespace.value && <Icon name="check" />}
+                </button>
+              </li>
+            ))}
+          </ul>
+        )}
         {all?.length === 0 && <Note>{en.noNamespaceCanBeListedWith}</Note>}
       </Sheet>
     </Form>
   );
 }
 
-export const openNamespaces = (): Promise<void> => open<void>((close) => <Switch close={() => close()} />).then(() => undefined);
+export const openNamespaces = (): Promise<void> =>
+  open<void>((close) => <Switch close={() => close()} />).then(() => undefined);

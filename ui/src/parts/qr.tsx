@@ -8,9 +8,27 @@ export function Qr({ text }: { text: string }) {
     void import('uqr').then(({ encode }) => {
       try {
         const { data, size } = encode(text, { border: 2 });
-        setShape({ size, path: data.flatMap((row, y) => row.map((on, x) => (on ? `M${x} ${y}h1v1h-1z` : ''))).join('') });
-      } catch { /* Too long for a code: the link is there. */ }
+        setShape({
+          size,
+          path: data
+            .flatMap((row, y) => row.map((on, x) => (on ? `M${x} ${y}h1v1h-1z` : '')))
+            .join(''),
+        });
+      } catch {
+        /* Too long for a code: the link is there. */
+      }
     });
   }, [text]);
-  return shape ? <svg class="qr" viewBox={`0 0 ${shape.size} ${shape.size}`} role="img" aria-label={en.qrCodeOfTheLink} shape-rendering="crispEdges"><rect width={shape.size} height={shape.size} fill="#fff" /><path d={shape.path} fill="#000" /></svg> : null;
+  return shape ? (
+    <svg
+      class="qr"
+      viewBox={`0 0 ${shape.size} ${shape.size}`}
+      role="img"
+      aria-label={en.qrCodeOfTheLink}
+      shape-rendering="crispEdges"
+    >
+      <rect width={shape.size} height={shape.size} fill="#fff" />
+      <path d={shape.path} fill="#000" />
+    </svg>
+  ) : null;
 }

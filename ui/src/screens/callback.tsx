@@ -13,7 +13,32 @@ export function Callback() {
     const { path, query } = route.peek();
     // Neither code nor state stays in the address.
     history.replaceState(null, '', '/ui/login');
-    oidcFinish(path.replace(/^callback\//, ''), query).then((to) => { if (to === undefined) window.close(); else void go(to, true); }, (caught: Error) => setError(caught.message));
+    oidcFinish(path.replace(/^callback\//, ''), query).then(
+      (to) => {
+        if (to === undefined) window.close();
+        else void go(to, true);
+      },
+      (caught: Error) => setError(caught.message),
+    );
   }, []);
-  return <div class="outside"><main class="gate"><div class="gatehead"><Mark /><h1>{error ? en.signingInFailed : en.signingIn}</h1></div>{error ? <><Note kind="bad">{visible(error)}</Note><LinkButton href={href('login')} kind="primary">{en.startAgain}</LinkButton></> : <Loading rows={2} />}</main></div>;
+  return (
+    <div class="outside">
+      <main class="gate">
+        <div class="gatehead">
+          <Mark />
+          <h1>{error ? en.signingInFailed : en.signingIn}</h1>
+        </div>
+        {error ? (
+          <>
+            <Note kind="bad">{visible(error)}</Note>
+            <LinkButton href={href('login')} kind="primary">
+              {en.startAgain}
+            </LinkButton>
+          </>
+        ) : (
+          <Loading rows={2} />
+        )}
+      </main>
+    </div>
+  );
 }

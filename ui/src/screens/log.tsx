@@ -23,27 +23,90 @@ export function Log() {
     const stop = new AbortController();
     setEnd('');
     const run = async (): Promise<void> => {
-      const response = await fetch(urlOf('sys/monitor', { log_level: level }), { headers: headersOf({}), signal: stop.signal, cache: 'no-store', credentials: 'omit' });
-      if (!response.ok || !response.body) { setEnd(response.status === 403 ? en.thisNeedsReadAndSudoOn : en.theServerAnswered(response.status)); return; }
+      const response = await fetch(urlOf('sys/monitor', { log_level: level }), {
+        headers: headersOf({}),
+        signal: stop.signal,
+        cache: 'no-store',
+        credentials: 'omit',
+      });
+      if (!response.ok || !response.body) {
+        setEnd(
+          response.status === 403
+            ? en.thisNeedsReadAndSudoOn
+            : en.theServerAnswered(response.status),
+        );
+        return;
+      }
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = '';
       for (;;) {
         const { value, done } = await reader.read();
-        if (done) { setEnd(en.theStreamHasEndedTheServer); return; }
+        if (done) {
+          setEnd(en.theStreamHasEndedTheServer);
+          return;
+        }
         const parts = (rest + value).split('\n');
         rest = parts.pop() ?? '';
-        if (!paused.current && parts.length > 0) setLines((old) => [...old, ...parts].slice(-LINES_MAX));
+        if (!paused.current && parts.length > 0)
+          setLines((old) => [...old, ...parts].slice(-LINES_MAX));
       }
     };
-    if (token.peek()) run().catch((error: unknown) => { if (!stop.signal.aborted) setEnd(String(error)); });
+    if (token.peek())
+      run().catch((error: unknown) => {
+        if (!stop.signal.aborted) setEnd(String(error));
+      });
     return () => stop.abort();
   }, [level]);
-  const shown = text ? lines.filter((line) => line.toLowerCase().includes(text.toLowerCase())) : lines;
+  const shown = text
+    ? lines.filter((line) => line.toLowerCase().includes(text.toLowerCase()))
+    : lines;
   return (
-    <Page title={en.log} sub={en.eventsOfThisServerFromNow} actions={<><Button icon={isPaused ? 'play' : 'pause'} onClick={() => setPaused(!isPaused)}>{isPaused ? common.goOn : en.pause}</Button><Button icon="dl" onClick={() => download('kallisto.log', lines.join('\n'), 'text/plain')}>{common.download}</Button></>}>
-      <div class="row"><Select label={en.level} value={level} onChange={setLevel} options={[['debug', en.debug], ['info', en.info], ['warn', en.warn], ['error', en.error]]} /><div class="grow"><Field label={common.filter} value={text} onInput={setText} /></div></div>
+    <Page
+      title={en.log}
+      sub={en.eventsOfThisServerFromNow}
+      actions={
+        <>
+          <Button icon={isPaused ? 'play' : 'pause'} onClick={() => setPaused(!isPaused)}>
+            {isPaused ? common.goOn : en.pause}
+          </Button>
+          <Button
+            icon="dl"
+            onClick={() => download('kallisto.log', lines.join('\n'), 'text/plain')}
+          >
+            {common.download}
+          </Button>
+        </>
+      }
+    >
+      <div class="row">
+        <Select
+          label={en.level}
+          value={level}
+          onChange={setLevel}
+          options={[
+            ['debug', en.debug],
+            ['info', en.info],
+            ['warn', en.warn],
+            ['error', en.error],
+          ]}
+        />
+        <div class="grow">
+          <Field label={common.filter} value={text} onInput={setText} />
+        </div>
+      </div>
       {end && <Note kind="warn">{end}</Note>}
-      <Card><div class="log-lines mono" tabIndex={0} role="log" aria-label={en.log}>{shown.length === 0 ? <span class="dim">{en.nothingHappenedYet}</span> : shown.slice(-500).map((line) => visible(line) + '\n').join('')}</div></Card>
+      <Card>
+        <div class="log-lines mono" tabIndex={0} role="log" aria-label={en.log}>
+          {shown.length === 0 ? (
+            <span class="dim">{en.nothingHappenedYet}</span>
+          ) : (
+            shown
+              .slice(-500)
+              .map((line) => visible(line) + '\n')
+              .join('')
+          )}
+        </div>
+      </Card>
     </Page>
   );
 }

@@ -15,7 +15,7 @@ mod engine_kinds;
 mod files;
 mod graph;
 pub(crate) mod links;
-mod page;
+pub(crate) mod page;
 mod rooms;
 mod sources;
 mod type_names;

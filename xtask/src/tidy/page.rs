@@ -12,7 +12,7 @@ use super::TidyFinding;
 use crate::ui;
 
 /// The packages of npm that the page and its tests are made with, and why.
-const PACKAGES: [(&str, &str); 10] = [
+pub(crate) const PACKAGES: [(&str, &str); 11] = [
     ("@fontsource/jetbrains-mono", "the one font that is shipped, Latin: 0O and 1lI apart"),
     ("@preact/signals", "state that many parts of the page share"),
     ("@types/node", "types for the tests"),
@@ -20,6 +20,7 @@ const PACKAGES: [(&str, &str); 10] = [
     ("esbuild", "build: one file of many"),
     ("playwright-core", "tests: drives the browser that the system has"),
     ("preact", "draws the page"),
+    ("prettier", "formats the sources, as rustfmt does those of the server"),
     ("typescript", "build: checks types"),
     ("uqr", "QR codes of one-time links, loaded when one is shown"),
     ("yaml", "reads YAML in the import's worker: foreign bytes are no matter for a parser of ours"),

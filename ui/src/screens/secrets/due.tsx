@@ -8,6 +8,12 @@ export function dueTag(due: string) {
   const at = Date.parse(due);
   if (Number.isNaN(at)) return <Tag>{due}</Tag>;
   const left = at - Date.now();
-  return <Tag kind={left < 0 ? 'bad' : left < SOON_MS ? 'warn' : ''} icon={left < SOON_MS ? 'warn' : 'clock'}>{left < 0 ? en.overdueSince(ago(at).replace(' ago', '')) : ago(at)}</Tag>;
+  return (
+    <Tag
+      kind={left < 0 ? 'bad' : left < SOON_MS ? 'warn' : ''}
+      icon={left < SOON_MS ? 'warn' : 'clock'}
+    >
+      {left < 0 ? en.overdueSince(ago(at).replace(' ago', '')) : ago(at)}
+    </Tag>
+  );
 }
-

@@ -10,6 +10,28 @@ import { Button, Field } from '../../parts/ui.tsx';
 
 export function GoTo({ start = '' }: { start?: string }) {
   const [text, setText] = useState(start);
-  const known = (recent.value ?? []).filter((one) => one.startsWith(`${namespace.value}\n`)).map((one) => one.slice(one.indexOf('\n') + 1));
-  return <Form name="secrets/go" class="goto" onSubmit={() => { if (text) void go(hrefOf(text)); }}><Field label={en.goToAPath} value={text} onInput={setText} mono placeholder="secret/apps/payments/stripe" list={known} /><Button type="submit" icon="chev">{en.open}</Button></Form>;
+  const known = (recent.value ?? [])
+    .filter((one) => one.startsWith(`${namespace.value}\n`))
+    .map((one) => one.slice(one.indexOf('\n') + 1));
+  return (
+    <Form
+      name="secrets/go"
+      class="goto"
+      onSubmit={() => {
+        if (text) void go(hrefOf(text));
+      }}
+    >
+      <Field
+        label={en.goToAPath}
+        value={text}
+        onInput={setText}
+        mono
+        placeholder="secret/apps/payments/stripe"
+        list={known}
+      />
+      <Button type="submit" icon="chev">
+        {en.open}
+      </Button>
+    </Form>
+  );
 }

@@ -11,9 +11,22 @@ import { Button, Card, Check, Failed, Field, FormError, Note } from '../../parts
 
 const SUGGESTED = ['owner', 'due', 'description'];
 
-export function Meta({ place, meta, error, reload }: { place: Place; meta: Metadata | undefined; error: unknown; reload: () => void }) {
+export function Meta({
+  place,
+  meta,
+  error,
+  reload,
+}: {
+  place: Place;
+  meta: Metadata | undefined;
+  error: unknown;
+  reload: () => void;
+}) {
   const start = meta?.custom_metadata ?? {};
-  const [pairs, setPairs] = useState<[string, string][]>(() => [...SUGGESTED.map((key): [string, string] => [key, start[key] ?? '']), ...Object.entries(start).filter(([key]) => !SUGGESTED.includes(key))]);
+  const [pairs, setPairs] = useState<[string, string][]>(() => [
+    ...SUGGESTED.map((key): [string, string] => [key, start[key] ?? '']),
+    ...Object.entries(start).filter(([key]) => !SUGGESTED.includes(key)),
+  ]);
   const [max, setMax] = useState(String(meta?.max_versions ?? 0));
   const [after, setAfter] = useState(meta?.delete_version_after ?? '0s');
   const [cas, setCas] = useState(meta?.cas_required ?? false);
@@ -22,24 +35,96 @@ export function Meta({ place, meta, error, reload }: { place: Place; meta: Metad
     const custom: Record<string, string | null> = {};
     for (const key of Object.keys(start)) custom[key] = null;
     for (const [key, value] of pairs) if (key.trim() && value !== '') custom[key.trim()] = value;
-    await call('PATCH', path, { body: { custom_metadata: custom, max_versions: Number(max) || 0, delete_version_after: after || '0s', cas_required: cas } });
+    await call('PATCH', path, {
+      body: {
+        custom_metadata: custom,
+        max_versions: Number(max) || 0,
+        delete_version_after: after || '0s',
+        cas_required: cas,
+      },
+    });
     toast(en.metadataSaved);
     reload();
   });
   if (!meta) return <Failed error={error} path={path} />;
-  const set = (at: number, pair: [string, string]): void => setPairs(pairs.map((one, i) => (i === at ? pair : one)));
+  const set = (at: number, pair: [string, string]): void =>
+    setPairs(pairs.map((one, i) => (i === at ? pair : one)));
   return (
     <Form name="secret/metadata" class="stack" onSubmit={() => save.run()}>
       <Card title={en.aboutThisSecret} pad>
-        <Note>{en.metadataIsNoSecretWhoeverMay} <span class="mono">owner:ada</span>.</Note>
-        {pairs.map(([key, value], i) => SUGGESTED.includes(key) && i < SUGGESTED.length
-          ? <Field key={i} label={key === 'due' ? en.rotateBy : key === 'owner' ? en.owner : common.description} value={value} type={key === 'due' ? 'date' : 'text'} onInput={(text) => set(i, [key, text])} hint={key === 'due' ? en.keptAsDueHomeRemindsOf : undefined} />
-          : <div class="pair" key={i}><Field label={common.name} value={key} onInput={(text) => set(i, [text, value])} mono /><Field label={common.value} value={value} onInput={(text) => set(i, [key, text])} /><Button kind="ghost" icon="trash" label={en.remove(key)} onClick={() => setPairs(pairs.filter((_, at) => at !== i))} /></div>)}
-        <div><Button icon="plus" onClick={() => setPairs([...pairs, ['', '']])}>{en.anotherPair}</Button></div>
+        <Note>
+          {en.metadataIsNoSecretWhoeverMay} <span class="mono">owner:ada</span>.
+        </Note>
+        {pairs.map(([key, value], i) =>
+          SUGGESTED.includes(key) && i < SUGGESTED.length ? (
+            <Field
+              key={i}
+              label={key === 'due' ? en.rotateBy : key === 'owner' ? en.owner : common.description}
+              value={value}
+              type={key === 'due' ? 'date' : 'text'}
+              onInput={(text) => set(i, [key, text])}
+              hint={key === 'due' ? en.keptAsDueHomeRemindsOf : undefined}
+            />
+          ) : (
+            <div class="pair" key={i}>
+              <Field
+                label={common.name}
+                value={key}
+                onInput={(text) => set(i, [text, value])}
+                mono
+              />
+              <Field label={common.value} value={value} onInput={(text) => set(i, [key, text])} />
+              <Button
+                kind="ghost"
+                icon="trash"
+                label={en.remove(key)}
+                onClick={() => setPairs(pairs.filter((_, at) => at !== i))}
+              />
+            </div>
+          ),
+        )}
+        <div>
+          <Button icon="plus" onClick={() => setPairs([...pairs, ['', '']])}>
+            {en.anotherPair}
+          </Button>
+        </div>
       </Card>
-      <Card title={common.versions} pad><Field label={en.versionsKept} value={max} type="number" min={0} onInput={setMax} hint={en.n0AsTheMountSays} /><Field label={en.deleteAVersionAfter} value={after} onInput={setAfter} mono hint={en.suchAs720h0sNever} /><Check label={en.writesMustSayWhichVersionThey} hint={en.checkAndSet} checked={cas} onChange={setCas} /></Card>
+      <Card title={common.versions} pad>
+        <Field
+          label={en.versionsKept}
+          value={max}
+          type="number"
+          min={0}
+          onInput={setMax}
+          hint={en.n0AsTheMountSays}
+        />
+        <Field
+          label={en.deleteAVersionAfter}
+          value={after}
+          onInput={setAfter}
+          mono
+          hint={en.suchAs720h0sNever}
+        />
+        <Check
+          label={en.writesMustSayWhichVersionThey}
+          hint={en.checkAndSet}
+          checked={cas}
+          onChange={setCas}
+        />
+      </Card>
       <FormError error={save.error} />
-      <div class="row end"><Button kind="primary" type="submit" icon="check" busy={save.busy} need={{ path, cap: ['patch', 'update', 'create'] }} onClick={() => {}}>{en.saveMetadata}</Button></div>
+      <div class="row end">
+        <Button
+          kind="primary"
+          type="submit"
+          icon="check"
+          busy={save.busy}
+          need={{ path, cap: ['patch', 'update', 'create'] }}
+          onClick={() => {}}
+        >
+          {en.saveMetadata}
+        </Button>
+      </div>
     </Form>
   );
 }

@@ -17,15 +17,79 @@ export function Who({ place }: { place: Place }) {
   const path = apiPath(place, 'data');
   const [cap, setCap] = useState<(typeof CAPS)[number]>('read');
   const mayReview = can('review');
-  const mine = useLoad(async () => { const [caps, why] = await Promise.all([tryCall<Record<string, any>>('POST', 'sys/capabilities-self', { body: { paths: [path] } }), explainSelf(path, cap)]); return { caps: (caps?.data[path] ?? []) as string[], why }; }, [path, cap]);
+  const mine = useLoad(async () => {
+    const [caps, why] = await Promise.all([
+      tryCall<Record<string, any>>('POST', 'sys/capabilities-self', { body: { paths: [path] } }),
+      explainSelf(path, cap),
+    ]);
+    return { caps: (caps?.data[path] ?? []) as string[], why };
+  }, [path, cap]);
   const all = useLoad(mayReview ? () => whoCan(path, cap) : undefined, [path, cap, mayReview]);
   return (
     <>
-      <div class="row"><Segments label={en.right} value={cap} options={CAPS.map((one) => [one, one] as const)} onChange={setCap} /></div>
-      <Card title={<>{en.you} {me.value?.name}</>} actions={mine.data && <Tag kind={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'ok' : 'bad'} icon={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'check' : 'lock'}>{mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? en.may(cap) : en.mayNot(cap)}</Tag>} pad>
-        {!mine.data ? <Loading rows={2} /> : mine.data.caps.includes('root') ? <p class="soft">{en.aRootTokenMayDoEverything}</p> : mine.data.why ? <Rules answer={mine.data.why} path={path} cap={cap} /> : <p class="soft">{en.capabilitiesOn} <span class="mono">{path}</span>: {mine.data.caps.join(', ') || common.none}.</p>}
+      <div class="row">
+        <Segments
+          label={en.right}
+          value={cap}
+          options={CAPS.map((one) => [one, one] as const)}
+          onChange={setCap}
+        />
+      </div>
+      <Card
+        title={
+          <>
+            {en.you} {me.value?.name}
+          </>
+        }
+        actions={
+          mine.data && (
+            <Tag
+              kind={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'ok' : 'bad'}
+              icon={
+                mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'check' : 'lock'
+              }
+            >
+              {mine.data.caps.includes('root') || mine.data.caps.includes(cap)
+                ? en.may(cap)
+                : en.mayNot(cap)}
+            </Tag>
+          )
+        }
+        pad
+      >
+        {!mine.data ? (
+          <Loading rows={2} />
+        ) : mine.data.caps.includes('root') ? (
+          <p class="soft">{en.aRootTokenMayDoEverything}</p>
+        ) : mine.data.why ? (
+          <Rules answer={mine.data.why} path={path} cap={cap} />
+        ) : (
+          <p class="soft">
+            {en.capabilitiesOn} <span class="mono">{path}</span>:{' '}
+            {mine.data.caps.join(', ') || common.none}.
+          </p>
+        )}
       </Card>
-      <Card title={en.everybodyWhoCanIt(cap)} pad={!all.data}>{mayReview === false ? <Note icon="lock">{en.seeingOthersNeeds} <span class="mono">sudo</span> {common.on} <span class="mono">sys/kallisto/access/who</span>.</Note> : all.error ? <Note kind="warn">{/unsupported path/.test(String(all.error)) ? en.thisServerHasNoAccessReview : all.error instanceof Error ? all.error.message : ''}</Note> : all.data ? <Subjects subjects={all.data} /> : <Loading rows={3} />}</Card>
+      <Card title={en.everybodyWhoCanIt(cap)} pad={!all.data}>
+        {mayReview === false ? (
+          <Note icon="lock">
+            {en.seeingOthersNeeds} <span class="mono">sudo</span> {common.on}{' '}
+            <span class="mono">sys/kallisto/access/who</span>.
+          </Note>
+        ) : all.error ? (
+          <Note kind="warn">
+            {/unsupported path/.test(String(all.error))
+              ? en.thisServerHasNoAccessReview
+              : all.error instanceof Error
+                ? all.error.message
+                : ''}
+          </Note>
+        ) : all.data ? (
+          <Subjects subjects={all.data} />
+        ) : (
+          <Loading rows={3} />
+        )}
+      </Card>
     </>
   );
 }

@@ -9,14 +9,53 @@ import { Quotas } from './quotas.tsx';
 import { SealSettings } from './seal.tsx';
 import { ServerSettings } from './server.tsx';
 
-const PARTS: [string, string, NeedName[]][] = [['browser', en.thisBrowserAndPage, []], ['mounts', en.mounts, ['mounts']], ['quotas', en.quotas, ['quotas']], ['seal', en.sealAndKeys, ['seal', 'rotate', 'rekey']], ['namespaces', en.namespaces, ['namespaces']], ['server', en.server, ['config']]];
+const PARTS: [string, string, NeedName[]][] = [
+  ['browser', en.thisBrowserAndPage, []],
+  ['mounts', en.mounts, ['mounts']],
+  ['quotas', en.quotas, ['quotas']],
+  ['seal', en.sealAndKeys, ['seal', 'rotate', 'rekey']],
+  ['namespaces', en.namespaces, ['namespaces']],
+  ['server', en.server, ['config']],
+];
 
 export function Settings() {
   const part = route.value.path.split('/')[1] ?? 'browser';
   return (
-    <div class="page"><header class="pagehead"><h1>{en.settings}</h1></header><div class="settings">
-      <nav class="sidenav" aria-label={en.settings}>{PARTS.filter(([, , needs]) => needs.length === 0 || needs.some((name) => can(name) === true)).map(([key, label]) => <a key={key} href={href(`settings/${key}`)} aria-current={part === key ? 'page' : undefined}>{label}</a>)}{can('monitor') && <a href={href('log')}>{en.log}</a>}</nav>
-      <div class="stack">{part === 'mounts' ? <MountsSettings /> : part === 'quotas' ? <Quotas /> : part === 'seal' ? <SealSettings /> : part === 'namespaces' ? <NamespacesSettings /> : part === 'server' ? <ServerSettings /> : <Browser />}</div>
-    </div></div>
+    <div class="page">
+      <header class="pagehead">
+        <h1>{en.settings}</h1>
+      </header>
+      <div class="settings">
+        <nav class="sidenav" aria-label={en.settings}>
+          {PARTS.filter(
+            ([, , needs]) => needs.length === 0 || needs.some((name) => can(name) === true),
+          ).map(([key, label]) => (
+            <a
+              key={key}
+              href={href(`settings/${key}`)}
+              aria-current={part === key ? 'page' : undefined}
+            >
+              {label}
+            </a>
+          ))}
+          {can('monitor') && <a href={href('log')}>{en.log}</a>}
+        </nav>
+        <div class="stack">
+          {part === 'mounts' ? (
+            <MountsSettings />
+          ) : part === 'quotas' ? (
+            <Quotas />
+          ) : part === 'seal' ? (
+            <SealSettings />
+          ) : part === 'namespaces' ? (
+            <NamespacesSettings />
+          ) : part === 'server' ? (
+            <ServerSettings />
+          ) : (
+            <Browser />
+          )}
+        </div>
+      </div>
+    </div>
   );
 }

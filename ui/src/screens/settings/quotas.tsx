@@ -14,29 +14,169 @@ type Rule = Record<string, any>;
 type KindOf = 'rate-limit' | 'lease-count';
 
 async function rules(kind: KindOf): Promise<Rule[]> {
-  const { keys = [] } = (await call<{ keys?: string[] }>('LIST', `sys/quotas/${kind}`).catch((error: { status?: number }) => { if (error.status === 404) return { data: { keys: [] as string[] } }; throw error; })).data;
-  return Promise.all(keys.map(async (name) => (await call<Rule>('GET', `sys/quotas/${kind}/${name}`)).data));
+  const { keys = [] } = (
+    await call<{ keys?: string[] }>('LIST', `sys/quotas/${kind}`).catch(
+      (error: { status?: number }) => {
+        if (error.status === 404) return { data: { keys: [] as string[] } };
+        throw error;
+      },
+    )
+  ).data;
+  return Promise.all(
+    keys.map(async (name) => (await call<Rule>('GET', `sys/quotas/${kind}/${name}`)).data),
+  );
 }
 
 /** The rule that holds: the one whose path is the longest beginning of it. */
-const nearest = (list: readonly Rule[], path: string): Rule | undefined => [...list].filter((one) => path.startsWith(String(one['path'] ?? '').replace(/\*$/, ''))).sort((a, b) => String(b['path'] ?? '').length - String(a['path'] ?? '').length)[0];
+const nearest = (list: readonly Rule[], path: string): Rule | undefined =>
+  [...list]
+    .filter((one) => path.startsWith(String(one['path'] ?? '').replace(/\*$/, '')))
+    .sort((a, b) => String(b['path'] ?? '').length - String(a['path'] ?? '').length)[0];
 
-function Rules({ kind, title, about, amount, unit, shown, body }: { kind: KindOf; title: string; about: string; amount: string; unit: string; shown: (one: Rule) => string; body: (value: number) => object }) {
+function Rules({
+  kind,
+  title,
+  about,
+  amount,
+  unit,
+  shown,
+  body,
+}: {
+  kind: KindOf;
+  title: string;
+  about: string;
+  amount: string;
+  unit: string;
+  shown: (one: Rule) => string;
+  body: (value: number) => object;
+}) {
   const loaded = useLoad(() => rules(kind), [kind]);
   const [name, setName] = useState('');
   const [path, setPath] = useState('');
   const [value, setValue] = useState(amount);
   const [asked, setAsked] = useState('');
-  const run = useAction(async () => { await call('POST', `sys/quotas/${kind}/${name}`, { body: { path, ...body(Number(value)) } }); toast(en.theQuotaIsInForce(name)); setName(''); loaded.reload(); });
-  const remove = useAction(async (gone: string) => { if (await confirm({ title: en.remove(gone), text: en.whatItLimitedIsUnlimitedAt, action: en.remove2, danger: true })) { await call('DELETE', `sys/quotas/${kind}/${gone}`); loaded.reload(); } });
-  if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path={`sys/quotas/${kind}`} cap="list" />;
+  const run = useAction(async () => {
+    await call('POST', `sys/quotas/${kind}/${name}`, { body: { path, ...body(Number(value)) } });
+    toast(en.theQuotaIsInForce(name));
+    setName('');
+    loaded.reload();
+  });
+  const remove = useAction(async (gone: string) => {
+    if (
+      await confirm({
+        title: en.remove(gone),
+        text: en.whatItLimitedIsUnlimitedAt,
+        action: en.remove2,
+        danger: true,
+      })
+    ) {
+      await call('DELETE', `sys/quotas/${kind}/${gone}`);
+      loaded.reload();
+    }
+  });
+  if (loaded.error)
+    return (
+      <Failed error={loaded.error} retry={loaded.reload} path={`sys/quotas/${kind}`} cap="list" />
+    );
   const held = asked ? nearest(loaded.data ?? [], asked) : undefined;
   return (
     <Card title={title}>
-      {!loaded.data ? <Loading /> : loaded.data.length === 0 ? <Empty icon="clock" title={en.noQuotaYet}>{about}</Empty> : <div class="scroll-x" tabIndex={0} role="region" aria-label={title}><table class="grid"><thead><tr><th>{common.name}</th><th>{common.path}</th><th>{common.role}</th><th class="right">{en.limit}</th><th><span class="sr">{common.actions}</span></th></tr></thead><tbody>{loaded.data.map((one) => <tr key={one['name']}><td><b>{visible(one['name'])}</b></td><td class="mono">{visible(one['path'] || '*')}</td><td>{visible(one['role'] || '–')}</td><td class="right num">{shown(one)}</td><td class="right"><Button size="sm" kind="ghost" icon="trash" label={en.remove3(one['name'])} need={{ path: `sys/quotas/${kind}/${one['name']}`, cap: 'delete' }} onClick={() => void remove.run(one['name'] as string)} /></td></tr>)}</tbody></table></div>}
+      {!loaded.data ? (
+        <Loading />
+      ) : loaded.data.length === 0 ? (
+        <Empty icon="clock" title={en.noQuotaYet}>
+          {about}
+        </Empty>
+      ) : (
+        <div class="scroll-x" tabIndex={0} role="region" aria-label={title}>
+          <table class="grid">
+            <thead>
+              <tr>
+                <th>{common.name}</th>
+                <th>{common.path}</th>
+                <th>{common.role}</th>
+                <th class="right">{en.limit}</th>
+                <th>
+                  <span class="sr">{common.actions}</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {loaded.data.map((one) => (
+                <tr key={one['name']}>
+                  <td>
+                    <b>{visible(one['name'])}</b>
+                  </td>
+                  <td class="mono">{visible(one['path'] || '*')}</td>
+                  <td>{visible(one['role'] || '–')}</td>
+                  <td class="right num">{shown(one)}</td>
+                  <td class="right">
+                    <Button
+                      size="sm"
+                      kind="ghost"
+                      icon="trash"
+                      label={en.remove3(one['name'])}
+                      need={{ path: `sys/quotas/${kind}/${one['name']}`, cap: 'delete' }}
+                      onClick={() => void remove.run(one['name'] as string)}
+                    />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
       <div class="pad stack">
-        {loaded.data && loaded.data.length > 0 && <><Field label={en.whichQuotaHoldsForThisPath} value={asked} onInput={setAsked} mono placeholder="secret/data/apps/payments" />{asked && <Note>{held ? <><b>{visible(held['name'])}</b>: {shown(held)}</> : en.noQuotaHoldsForIt}</Note>}</>}
-        <Form name="quotas/set" class="filters" onSubmit={() => run.run()}><Field label={en.newQuota} value={name} onInput={setName} mono placeholder={en.payments} /><Field label={common.path} value={path} onInput={setPath} mono placeholder={en.everywhere} /><Field label={unit} type="number" min={1} value={value} onInput={setValue} /><Button type="submit" icon="plus" class="at-end" busy={run.busy} disabled={!name} need={{ path: `sys/quotas/${kind}/new`, cap: ['create', 'update'] }} onClick={() => {}}>{en.set}</Button></Form>
+        {loaded.data && loaded.data.length > 0 && (
+          <>
+            <Field
+              label={en.whichQuotaHoldsForThisPath}
+              value={asked}
+              onInput={setAsked}
+              mono
+              placeholder="secret/data/apps/payments"
+            />
+            {asked && (
+              <Note>
+                {held ? (
+                  <>
+                    <b>{visible(held['name'])}</b>: {shown(held)}
+                  </>
+                ) : (
+                  en.noQuotaHoldsForIt
+                )}
+              </Note>
+            )}
+          </>
+        )}
+        <Form name="quotas/set" class="filters" onSubmit={() => run.run()}>
+          <Field
+            label={en.newQuota}
+            value={name}
+            onInput={setName}
+            mono
+            placeholder={en.payments}
+          />
+          <Field
+            label={common.path}
+            value={path}
+            onInput={setPath}
+            mono
+            placeholder={en.everywhere}
+          />
+          <Field label={unit} type="number" min={1} value={value} onInput={setValue} />
+          <Button
+            type="submit"
+            icon="plus"
+            class="at-end"
+            busy={run.busy}
+            disabled={!name}
+            need={{ path: `sys/quotas/${kind}/new`, cap: ['create', 'update'] }}
+            onClick={() => {}}
+          >
+            {en.set}
+          </Button>
+        </Form>
         <FormError error={run.error ?? remove.error} />
       </div>
     </Card>
@@ -44,8 +184,26 @@ function Rules({ kind, title, about, amount, unit, shown, body }: { kind: KindOf
 }
 
 export function Quotas() {
-  return <>
-    <Rules kind="rate-limit" title={en.rateLimits} about={en.aRateLimitRefusesRequestsBeyond} amount="100" unit={en.requestsASecond} shown={(one) => en.perS(count(one['rate'] as number), one['interval'])} body={(rate) => ({ rate, interval: '1s' })} />
-    <Rules kind="lease-count" title={en.leaseCounts} about={en.aLeaseCountRefusesNewCredentials} amount="10000" unit={en.leases} shown={(one) => en.leases2(count(one['max_leases'] as number))} body={(max) => ({ max_leases: max })} />
-  </>;
+  return (
+    <>
+      <Rules
+        kind="rate-limit"
+        title={en.rateLimits}
+        about={en.aRateLimitRefusesRequestsBeyond}
+        amount="100"
+        unit={en.requestsASecond}
+        shown={(one) => en.perS(count(one['rate'] as number), one['interval'])}
+        body={(rate) => ({ rate, interval: '1s' })}
+      />
+      <Rules
+        kind="lease-count"
+        title={en.leaseCounts}
+        about={en.aLeaseCountRefusesNewCredentials}
+        amount="10000"
+        unit={en.leases}
+        shown={(one) => en.leases2(count(one['max_leases'] as number))}
+        body={(max) => ({ max_leases: max })}
+      />
+    </>
+  );
 }
