@@ -29,7 +29,7 @@ const INSIDE: Record<string, Load> = {
   find: () => import('./screens/find.tsx').then((file) => file.Find),
   compare: () => import('./screens/secrets/compare.tsx').then((file) => file.Compare),
   transit: () => import('./screens/transit.tsx').then((file) => file.Transit),
-  people: () => import('./screens/people.tsx').then((file) => file.People),
+  people: () => import('./screens/people/index.tsx').then((file) => file.People),
   tokens: () => import('./screens/tokens.tsx').then((file) => file.Tokens),
   review: () => import('./screens/review.tsx').then((file) => file.Review),
   metrics: () => import('./screens/metrics.tsx').then((file) => file.Metrics),
@@ -39,8 +39,8 @@ const INSIDE: Record<string, Load> = {
   tools: () => import('./screens/tools.tsx').then((file) => file.Tools),
   vault: () => import('./screens/authorize.tsx').then((file) => file.Authorize),
   policies: () => import('./screens/policies/index.tsx').then((file) => file.Policies),
-  cluster: () => import('./screens/cluster.tsx').then((file) => file.Cluster),
-  audit: () => import('./screens/audit.tsx').then((file) => file.Audit),
+  cluster: () => import('./screens/cluster/index.tsx').then((file) => file.Cluster),
+  audit: () => import('./screens/audit/index.tsx').then((file) => file.Audit),
   shared: () => import('./screens/shared.tsx').then((file) => file.Shared),
 };
 

@@ -1,4 +1,4 @@
-// The words of `screens/audit.tsx`.
+// The words of `screens/audit/`.
 export const theAuditDeviceIsOn = 'The audit device is on';
 export const fileOnTheServer = 'File on the server';
 export const enableAFileDevice = 'Enable a file device';

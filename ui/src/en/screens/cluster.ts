@@ -1,4 +1,4 @@
-// The words of `screens/cluster.tsx`.
+// The words of `screens/cluster/`.
 export const leads = (id: string): string => `${id} leads`;
 export const noLeader = 'No leader';
 export const entriesBehind = (id: string, role: string, part: number): string => `${id}: ${role}, ${part} entries behind`;

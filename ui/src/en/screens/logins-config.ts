@@ -1,4 +1,4 @@
-// The words of `screens/logins-config.tsx`.
+// The words of `screens/people/logins-config.tsx`.
 export const addressOfTheProvider = 'Address of the provider';
 export const withoutWellKnown = 'without /.well-known/openid-configuration';
 export const clientId = 'Client id';

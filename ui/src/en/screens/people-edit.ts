@@ -1,4 +1,4 @@
-// The words of `screens/people-edit.tsx`.
+// The words of `screens/people/edit.tsx`.
 export const login = 'login';
 export const isMerged = (name: string | number): string => `${name} is merged`;
 export const mergeInto = (name: string): string => `Merge into ${name}`;

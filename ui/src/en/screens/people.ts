@@ -1,4 +1,4 @@
-// The words of `screens/people.tsx`.
+// The words of `screens/people/`.
 export const loginMethods = 'Login methods';
 export const lockedOut = 'Locked out';
 export const peopleAndApps = 'People and apps';

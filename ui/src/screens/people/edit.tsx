@@ -1,14 +1,14 @@
 // Changes to people and groups: merging two entities, with what each side has; making and changing a group.
-import * as common from '../en/common.ts';
-import * as en from '../en/screens/people-edit.ts';
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/people-edit.ts';
 import { useState } from 'preact/hooks';
-import { call, tryCall } from '../lib/api.ts';
-import { useAction, useLoad } from '../lib/load.ts';
-import { plural, visible } from '../lib/time.ts';
-import { toast } from '../lib/toasts.ts';
-import { Sheet } from '../parts/dialog.tsx';
-import { Form } from '../parts/form.tsx';
-import { Button, Card, Check, Field, FormError, Loading, Note, Tag } from '../parts/ui.tsx';
+import { call, tryCall } from '../../lib/api.ts';
+import { useAction, useLoad } from '../../lib/load.ts';
+import { plural, visible } from '../../lib/time.ts';
+import { toast } from '../../lib/toasts.ts';
+import { Sheet } from '../../parts/dialog.tsx';
+import { Form } from '../../parts/form.tsx';
+import { Button, Card, Check, Field, FormError, Loading, Note, Tag } from '../../parts/ui.tsx';
 
 type Data = Record<string, any>;
 interface Named {

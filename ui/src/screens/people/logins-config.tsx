@@ -1,14 +1,14 @@
 // What a login method has to know before anybody logs in by it: whom it asks, and as whom. Everything else is in the console.
-import * as common from '../en/common.ts';
-import * as en from '../en/screens/logins-config.ts';
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/logins-config.ts';
 import { useState } from 'preact/hooks';
-import { call } from '../lib/api.ts';
-import { useAction } from '../lib/load.ts';
-import { href } from '../lib/router.ts';
-import { toast } from '../lib/toasts.ts';
-import { Sheet } from '../parts/dialog.tsx';
-import { Form } from '../parts/form.tsx';
-import { Button, Field, FormError } from '../parts/ui.tsx';
+import { call } from '../../lib/api.ts';
+import { useAction } from '../../lib/load.ts';
+import { href } from '../../lib/router.ts';
+import { toast } from '../../lib/toasts.ts';
+import { Sheet } from '../../parts/dialog.tsx';
+import { Form } from '../../parts/form.tsx';
+import { Button, Field, FormError } from '../../parts/ui.tsx';
 
 interface Setting {
   name: string;
