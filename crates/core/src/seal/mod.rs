@@ -6,7 +6,8 @@
 //! The wrapped root key and the scheme stand in one record ([`SealConfig`]), the sealed
 //! keyring in another; both lie beside the barrier's records, under keys that nothing above the
 //! barrier can name. Each verb is one file: `init`, `unseal` (and seal), `rotate`, `rekey`,
-//! `generate_root`; `undo` takes back what the last two brought about.
+//! `generate_root`; `undo` takes back what the last two brought about. `open` loads the view once the root key is
+//! known, and `rebuild` has it loaded again when another state took the store's place.
 //!
 //! Invariants:
 //! - One of these operations runs at a time ([`Seal::turn`](crate::state::seal::progress::Seal::turn)), to its end even when the client that
@@ -17,6 +18,7 @@
 mod generate_root;
 mod init;
 mod kept_shares;
+mod open;
 pub(crate) mod rebuild;
 mod rekey;
 mod rotate;
@@ -36,8 +38,6 @@ pub(crate) use init::put_builtin;
 pub use init::{InitSpec, Initialized, KvVersion};
 pub(crate) use rekey::{RekeyProgress, RekeyResult, VerifyOutcome};
 pub(crate) use rotate::reencryption_due;
-
-pub(crate) use unseal::{Opener, Opening};
 
 /// What `seal-status` tells.
 pub(crate) struct SealStatus {

@@ -13,35 +13,41 @@ use arc_swap::ArcSwapOption;
 use kallisto_barrier::{Keyring, RootKey};
 use kallisto_store::{Candidacy, Replaced, Store};
 
-use crate::audit::Audit;
-use crate::platform::engine_services::EngineServices;
-use crate::platform::server_info::ServerInfo;
-use crate::platform::threads::Threads;
-use crate::seal::{Opener, Opening};
+use crate::seal::open::{Opener, Opening};
 use crate::storage::keys;
 use crate::view::NamespaceContext;
 use crate::view::outdated::Outdated;
 
-/// What it takes to build a view again.
+/// What it takes to build a view again. The store and the slot are not kept alive by it: the store holds the fold, which holds this.
 pub(crate) struct Rebuild {
-    pub(crate) store: Weak<dyn Store>,
-    pub(crate) root: Arc<RootKey>,
-    pub(crate) info: Arc<ServerInfo>,
-    pub(crate) audit: Arc<Audit>,
-    pub(crate) services: Arc<EngineServices>,
-    pub(crate) threads: Arc<dyn Threads>,
-    pub(crate) slot: Weak<ArcSwapOption<NamespaceContext>>,
+    opener: Opener,
+    store: Weak<dyn Store>,
+    slot: Weak<ArcSwapOption<NamespaceContext>>,
     /// The unsealed state whose view it is: only this one is replaced, never a newer one.
-    pub(crate) of: OnceLock<Weak<NamespaceContext>>,
+    of: OnceLock<Weak<NamespaceContext>>,
     /// Something took the state's place, and the view is of the past since.
     pub(crate) outdated: Arc<Outdated>,
     /// It was a backup.
-    pub(crate) restored: AtomicBool,
-    /// What came does not open under these keys, and sealed the server.
-    pub(crate) sealed_by_state: Arc<AtomicBool>,
+    restored: AtomicBool,
 }
 
 impl Rebuild {
+    /// For the view that is about to be opened from this store for this slot.
+    pub(crate) fn new(
+        opener: Opener,
+        store: &Arc<dyn Store>,
+        slot: &Arc<ArcSwapOption<NamespaceContext>>,
+    ) -> Self {
+        Self {
+            opener,
+            store: Arc::downgrade(store),
+            slot: Arc::downgrade(slot),
+            of: OnceLock::new(),
+            outdated: Arc::default(),
+            restored: AtomicBool::new(false),
+        }
+    }
+
     /// Says whose view it is. A snapshot may have come before: then it is built again at once.
     pub(crate) fn belongs_to(self: &Arc<Self>, context: &Arc<NamespaceContext>) {
         // Set once, here.
@@ -62,20 +68,8 @@ impl Rebuild {
     fn spawn(self: &Arc<Self>) {
         let this = Arc::clone(self);
         let run = Box::new(move || this.run());
-        if let Err(error) = self.threads.start("rebuild", run) {
+        if let Err(error) = self.opener.threads.start("rebuild", run) {
             tracing::error!(%error, "no thread to build the view on: this server serves the past");
-        }
-    }
-
-    fn opener(&self, store: &Arc<dyn Store>) -> Opener {
-        Opener {
-            store: Arc::clone(store),
-            root: Arc::clone(&self.root),
-            info: Arc::clone(&self.info),
-            audit: Arc::clone(&self.audit),
-            services: Arc::clone(&self.services),
-            threads: Arc::clone(&self.threads),
-            sealed_by_state: Arc::clone(&self.sealed_by_state),
         }
     }
 
@@ -91,7 +85,7 @@ impl Rebuild {
         let restored = self.restored.load(Ordering::Acquire);
         tracing::info!(restored, "a snapshot came: building the view again");
         // A restore by force: what came is of other unseal keys, as whoever asked for it knows.
-        if restored && !opens_under(&*store, &self.root) {
+        if restored && !opens_under(&*store, &self.opener.root) {
             tracing::warn!(
                 "restored under other unseal keys: sealed until the shares, or the seal, of what was restored open it"
             );
@@ -99,7 +93,7 @@ impl Rebuild {
             return;
         }
         let opening = if restored { Opening::Restored } else { Opening::Again };
-        if let Err(error) = self.opener(&store).open(&slot, opening) {
+        if let Err(error) = self.opener.open(Arc::clone(&store), &slot, opening) {
             tracing::error!(%error, "the view was not built again: sealed until the shares, or the seal, of what came open it");
             self.seal(&slot, &*store);
         }
@@ -108,9 +102,9 @@ impl Rebuild {
     fn seal(&self, slot: &ArcSwapOption<NamespaceContext>, store: &dyn Store) {
         slot.store(None);
         store.detach();
-        self.audit.clear();
+        self.opener.audit.clear();
         crate::storage::candidacy::stand(store, Candidacy::Reluctant);
-        self.sealed_by_state.store(true, Ordering::Release);
+        self.opener.sealed_by_state.store(true, Ordering::Release);
     }
 }
 

@@ -1,55 +1,36 @@
 //! Unsealing and sealing.
 //!
-//! Unsealing reads everything committed once, which takes seconds on a large store. It runs on a
-//! thread of its own, so that the listener's threads go on answering, and to its end, whoever hangs
-//! up meanwhile.
+//! Unsealing finds the root key: from shares, or through the auto-seal. [`Opener`] then reads everything committed
+//! once, which takes seconds on a large store. It runs on a thread of its own, so that the listener's threads go on
+//! answering, and to its end, whoever hangs up meanwhile.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
-use kallisto_barrier::{Error as BarrierError, Keyring, RootKey, UnsealKey};
-use kallisto_store::{Batch, Candidacy, Fold, Seqno, Store};
+use kallisto_barrier::{Error as BarrierError, RootKey, UnsealKey};
+use kallisto_store::{Batch, Candidacy, Store};
 use tokio::sync::oneshot;
 
 use super::init::unavailable;
-use super::rotate::start_reencryption;
+use super::open::{Opener, Opening};
 use crate::api::error::Error;
-use crate::audit::{Audit, declare};
 use crate::cluster::removed;
 use crate::platform::auto_seal::AutoSeal;
 use crate::platform::cluster_port::ClusterPort;
-use crate::platform::engine_services::EngineServices;
-use crate::platform::server_info::ServerInfo;
 use crate::platform::threads::Threads;
-use crate::registry;
-use crate::seal::rebuild::Rebuild;
-use crate::seal::tickets;
 use crate::state::Core;
 use crate::state::joining::Joining;
 use crate::state::seal::attempt::{ShareAttempt, ShareBytes};
 use crate::state::seal::config::{SealConfig, SealScheme};
-use crate::storage::barrier_store::BarrierStore;
 use crate::storage::candidacy;
-use crate::storage::engine_storage::EngineStorage;
-use crate::storage::keys::{self, MountId};
-use crate::storage::latches::Latches;
-use crate::storage::reencryption::Reencryption;
+use crate::storage::keys;
 use crate::timers::Timer;
 use crate::view::NamespaceContext;
-use crate::view::{View, ViewFold};
 
 /// How often and how long sealing looks whether the last request that uses the keys has ended.
 const LAST_REQUEST_CHECKS: u32 = 200;
 const LAST_REQUEST_PAUSE: Duration = Duration::from_millis(10);
-
-/// How often and how long a server that unseals asks what was committed before.
-const CATCH_UP_CHECKS: u32 = 600;
-const CATCH_UP_PAUSE: Duration = Duration::from_millis(5);
 
 /// Whether an unseal attempt is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +161,6 @@ impl Core {
         turn: tokio::sync::OwnedMutexGuard<()>,
     ) -> Result<(), Error> {
         let opener = Opener {
-            store: Arc::clone(&self.store),
             root: Arc::new(root),
             info: Arc::clone(&self.info),
             audit: Arc::clone(&self.audit),
@@ -188,13 +168,14 @@ impl Core {
             threads: Arc::clone(&self.threads),
             sealed_by_state: Arc::clone(&self.sealed_by_state),
         };
+        let store = Arc::clone(&self.store);
         let slot = Arc::clone(&self.context);
         let (joining, port) = (Arc::clone(&self.joining), self.port.clone());
         let (tell, told) = oneshot::channel();
         let begin = self.services.timers.now();
         let run = move || {
-            let joined = join_first(&joining, port.as_deref(), &opener.root, &*opener.store);
-            let outcome = joined.and_then(|()| opener.open(&slot, Opening::First));
+            let joined = join_first(&joining, port.as_deref(), &opener.root, &*store);
+            let outcome = joined.and_then(|()| opener.open(store, &slot, Opening::First));
             // Nobody may be left to hear it; the slot says how it went.
             let _ = tell.send(outcome);
             drop(turn);
@@ -269,17 +250,6 @@ pub(super) fn prove(wrapped: &[u8], key: &UnsealKey) -> Result<RootKey, Error> {
     })
 }
 
-/// Whether a view is built for the first time, or in place of one that serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opening {
-    /// Nothing is served yet.
-    First,
-    /// In place of a view that serves, of the same history.
-    Again,
-    /// In place of one that serves a state that is no more.
-    Restored,
-}
-
 /// Joins the cluster that this server was told to join, if it was.
 fn join_first(
     joining: &Joining,
@@ -293,153 +263,4 @@ fn join_first(
     }
     joining.done();
     Ok(())
-}
-
-/// Brings the records of audit devices in line with the configuration.
-fn declare_audit(audit: &Audit, root: &NamespaceContext) -> Result<(), Error> {
-    let storage = EngineStorage::builtin(root, MountId::SYSTEM)?;
-    pollster::block_on(declare(audit, &storage, &root.store))
-}
-
-/// Attaches a fold and says which restore it was loaded after.
-fn attach(store: &dyn Store, fold: Arc<dyn Fold>) -> Result<Seqno, Error> {
-    loop {
-        let before = store.generation();
-        store.attach(Arc::clone(&fold))?;
-        if store.generation() == before {
-            return Ok(before);
-        }
-    }
-}
-
-/// Waits until everything that was committed before is applied here, so that whoever asks next is answered. Where nobody
-/// leads in time it is unsealed all the same: the pipeline refuses what needs a recent view until a leader was heard.
-fn catch_up(store: &dyn Store, threads: &dyn Threads) {
-    let Some(cluster) = store.replicated() else { return };
-    if cluster.is_alone() {
-        return;
-    }
-    let mut context = Context::from_waker(Waker::noop());
-    let mut reading = cluster.read_index();
-    for _ in 0..CATCH_UP_CHECKS {
-        match Pin::new(&mut reading).poll(&mut context) {
-            Poll::Ready(Ok(position)) => {
-                tracing::info!(index = position.0, "everything committed before is here");
-                return;
-            }
-            Poll::Ready(Err(_)) => reading = cluster.read_index(),
-            Poll::Pending => {}
-        }
-        threads.pause(CATCH_UP_PAUSE);
-    }
-    tracing::warn!(
-        index = store.position().0,
-        "no leader said what was committed: unsealed, and refusing what needs to be recent until one does"
-    );
-}
-
-/// What it takes to open, besides the state.
-pub(crate) struct Opener {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) root: Arc<RootKey>,
-    pub(crate) info: Arc<ServerInfo>,
-    pub(crate) audit: Arc<Audit>,
-    pub(crate) services: Arc<EngineServices>,
-    pub(crate) threads: Arc<dyn Threads>,
-    pub(crate) sealed_by_state: Arc<AtomicBool>,
-}
-
-impl Opener {
-    /// Builds a view of the state, and has it serve.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when the state does not open under this root key, [`Error::Unavailable`] when it cannot be read.
-    pub(crate) fn open(
-        self,
-        slot: &Arc<ArcSwapOption<NamespaceContext>>,
-        opening: Opening,
-    ) -> Result<(), Error> {
-        let Self { store, root, info, audit, services, threads, sealed_by_state } = self;
-        let record = store.get(&keys::keyring())?;
-        let record = record.ok_or_else(|| Error::internal(&"the keyring is missing"))?;
-        let keyring =
-            Keyring::open(&record.value, &root).map_err(|error| Error::internal(&error))?;
-        let ticket_secret = keyring.derive(tickets::PURPOSE);
-        let ticket_secret = ticket_secret.map_err(|error| Error::internal(&error))?;
-        let keys = Arc::new(ArcSwap::from_pointee(keyring));
-        let view = Arc::new(View::new(
-            info.hot_bytes_max,
-            Arc::clone(&keys),
-            registry::unlimited_paths(),
-        )?);
-        let rebuild = Arc::new(Rebuild {
-            store: Arc::downgrade(&store),
-            root: Arc::clone(&root),
-            info: Arc::clone(&info),
-            audit: Arc::clone(&audit),
-            services: Arc::clone(&services),
-            threads: Arc::clone(&threads),
-            slot: Arc::downgrade(slot),
-            of: OnceLock::new(),
-            outdated: Arc::default(),
-            restored: AtomicBool::new(false),
-            sealed_by_state,
-        });
-        let follower = ViewFold {
-            view: Arc::clone(&view),
-            keys: Arc::clone(&keys),
-            root: Arc::clone(&root),
-            audit: Arc::clone(&audit),
-            on_replaced: {
-                let rebuild = Arc::clone(&rebuild);
-                Box::new(move |why| rebuild.start(why))
-            },
-        };
-        if opening != Opening::Again {
-            // What an earlier try, or another state, left behind is no part of this one. A view that is built again keeps its devices: the old
-            // one goes on serving, and nothing may go unaudited.
-            audit.clear();
-        }
-        let latches = Latches::new()?;
-        let generation = attach(&*store, Arc::new(follower))?;
-        let attached = Arc::clone(&store);
-        let store = BarrierStore::new(store, keys, generation);
-        let context = Arc::new_cyclic(|top| NamespaceContext {
-            ticket_secret: Arc::new(ticket_secret),
-            view,
-            store,
-            latches: Arc::new(latches),
-            root,
-            leases: info.leases,
-            info,
-            services,
-            reencryption: Reencryption::default(),
-            threads: Arc::clone(&threads),
-            outdated: Arc::clone(&rebuild.outdated),
-            swept: 0.into(),
-            upgraded: 0.into(),
-            top: top.clone(),
-        });
-        // Before the first request: a device that is declared misses none.
-        if opening != Opening::Again
-            && let Err(error) = declare_audit(&audit, &context)
-        {
-            attached.detach();
-            audit.clear();
-            return Err(error);
-        }
-        candidacy::stand(&*attached, Candidacy::Willing);
-        if opening == Opening::First {
-            catch_up(&*attached, &*threads);
-        }
-        // The slot first: a rebuild replaces only what is in it.
-        slot.store(Some(Arc::clone(&context)));
-        rebuild.belongs_to(&context);
-        // A rotation may have been cut short by a restart.
-        if let Err(error) = start_reencryption(&context) {
-            tracing::warn!(%error, "old records stay under their keys for now");
-        }
-        tracing::info!("unsealed");
-        Ok(())
-    }
 }
