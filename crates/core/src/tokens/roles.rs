@@ -163,87 +163,55 @@ impl TokenStoreRole {
 
     /// Applies the fields that are there, and tells of those that count for nothing.
     fn update(&mut self, fields: Fields<'_>) -> Result<Vec<String>, Error> {
-        let mut warnings = Vec::new();
-        let OldNames { period, explicit_max_ttl, bound_cidrs } = &mut self.old_names;
-        for (name, list) in [
-            ("allowed_policies", &mut self.allowed_policies),
-            ("disallowed_policies", &mut self.disallowed_policies),
-        ] {
-            if let Some(names) = fields.strings(name)? {
-                *list = clean_policy_names(names)?;
-            }
-        }
-        for (name, list) in [
-            ("allowed_policies_glob", &mut self.allowed_policies_glob),
-            ("disallowed_policies_glob", &mut self.disallowed_policies_glob),
-        ] {
-            if let Some(globs) = fields.strings(name)? {
-                *list = sorted_in_lower_case(&globs);
-            }
-        }
-        for (name, flag) in [
-            ("orphan", &mut self.orphan),
-            ("renewable", &mut self.renewable),
-            ("token_no_default_policy", &mut self.no_default_policy),
-        ] {
-            if let Some(value) = fields.boolean(name)? {
-                *flag = value;
-            }
-        }
-        if let Some(suffix) = fields.string("path_suffix")? {
-            self.path_suffix = suffix;
-        }
-        let mut is_old = |old: &str, flag: &mut bool| {
-            let new = format!("token_{old}");
-            // Clients that send all fields they know send those they do not mean as null.
-            let given = [new.as_str(), old].map(|name| is_given(fields, name));
-            if given == [true; 2] {
-                warnings.push(format!(
-                    "Both '{new}' and deprecated '{old}' value supplied, ignoring the deprecated value"
-                ));
-            }
-            if given != [false; 2] {
-                *flag = !given[0];
-            }
-            if *flag { old.to_owned() } else { new }
-        };
-        for (old, flag, secs) in [
-            ("period", period, &mut self.period_secs),
-            ("explicit_max_ttl", explicit_max_ttl, &mut self.explicit_max_ttl_secs),
-        ] {
-            let name = is_old(old, flag);
-            if is_given(fields, &name) {
-                *secs = seconds(fields, &name)?;
-            }
-        }
-        if let Some(ranges) = fields.strings(&is_old("bound_cidrs", bound_cidrs))? {
-            self.bound_cidrs = address::parse_all(&ranges)?;
-        }
-        if let Some(uses) = fields.int("token_num_uses")? {
-            if uses < 0 {
-                return Err(Error::invalid("number of uses cannot be negative"));
-            }
-            self.num_uses = uses;
-        }
+        self.update_policies(fields)?;
+        replace(&mut self.orphan, fields.boolean("orphan")?);
+        replace(&mut self.renewable, fields.boolean("renewable")?);
+        replace(&mut self.no_default_policy, fields.boolean("token_no_default_policy")?);
+        replace(&mut self.path_suffix, fields.string("path_suffix")?);
+        let warnings = self.update_renamed(fields)?;
+        replace(&mut self.num_uses, num_uses(fields)?);
         if fields.boolean("token_strictly_bind_ip")? == Some(true) {
             return Err(Error::invalid(
                 "token_strictly_bind_ip is for roles of logins: who makes a token by a token role is \
                  not who uses it",
             ));
         }
-        if let Some(names) = fields.strings("allowed_entity_aliases")? {
-            if names.len() > ALIASES_MAX {
-                return Err(Error::invalid(format!("more than {ALIASES_MAX} entity aliases")));
-            }
-            self.allowed_entity_aliases = sorted_in_lower_case(&names);
-        }
-        if let Some(name) = fields.string("token_type")? {
-            self.token_type = match TokenType::parse(&name)? {
-                TokenType::Default => TokenType::DefaultService,
-                given => given,
-            };
-        }
+        replace(&mut self.allowed_entity_aliases, entity_aliases(fields)?);
+        replace(&mut self.token_type, token_type(fields)?);
         self.check_type()?;
+        Ok(warnings)
+    }
+
+    fn update_policies(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        let names = |name| -> Result<Option<Vec<String>>, Error> {
+            fields.strings(name)?.map(clean_policy_names).transpose()
+        };
+        replace(&mut self.allowed_policies, names("allowed_policies")?);
+        replace(&mut self.disallowed_policies, names("disallowed_policies")?);
+        let globs = |name| -> Result<Option<Vec<String>>, Error> {
+            Ok(fields.strings(name)?.map(|globs| sorted_in_lower_case(&globs)))
+        };
+        replace(&mut self.allowed_policies_glob, globs("allowed_policies_glob")?);
+        replace(&mut self.disallowed_policies_glob, globs("disallowed_policies_glob")?);
+        Ok(())
+    }
+
+    /// The settings that have two names, [`OldNames`].
+    fn update_renamed(&mut self, fields: Fields<'_>) -> Result<Vec<String>, Error> {
+        let mut warnings = Vec::new();
+        if let Some(given) = GivenName::of("period", fields, &mut warnings) {
+            self.period_secs = seconds(fields, &given.name)?;
+            self.old_names.period = given.is_old;
+        }
+        if let Some(given) = GivenName::of("explicit_max_ttl", fields, &mut warnings) {
+            self.explicit_max_ttl_secs = seconds(fields, &given.name)?;
+            self.old_names.explicit_max_ttl = given.is_old;
+        }
+        if let Some(given) = GivenName::of("bound_cidrs", fields, &mut warnings) {
+            let ranges = fields.strings(&given.name)?.unwrap_or_default();
+            self.bound_cidrs = address::parse_all(&ranges)?;
+            self.old_names.bound_cidrs = given.is_old;
+        }
         Ok(warnings)
     }
 
@@ -300,9 +268,61 @@ impl TokenStoreRole {
     }
 }
 
-/// Whether a field says anything.
-fn is_given(fields: Fields<'_>, name: &str) -> bool {
-    fields.raw(name).is_some_and(|value| *value != Json::Null)
+/// The name by which a request gives a setting that has two: the one of today, or the old one where that is given alone.
+struct GivenName {
+    name: String,
+    is_old: bool,
+}
+
+impl GivenName {
+    /// `None` when the request says nothing of the setting.
+    fn of(old: &str, fields: Fields<'_>, warnings: &mut Vec<String>) -> Option<Self> {
+        // Clients that send all fields they know send those they do not mean as null.
+        let is_given = |name: &str| fields.raw(name).is_some_and(|value| *value != Json::Null);
+        let new = format!("token_{old}");
+        match (is_given(&new), is_given(old)) {
+            (false, false) => None,
+            (false, true) => Some(Self { name: old.to_owned(), is_old: true }),
+            (true, is_both) => {
+                if is_both {
+                    warnings.push(format!(
+                        "Both '{new}' and deprecated '{old}' value supplied, ignoring the deprecated value"
+                    ));
+                }
+                Some(Self { name: new, is_old: false })
+            }
+        }
+    }
+}
+
+/// Sets what is given, and leaves the rest as it was.
+fn replace<T>(setting: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *setting = given;
+    }
+}
+
+fn num_uses(fields: Fields<'_>) -> Result<Option<i64>, Error> {
+    match fields.int("token_num_uses")? {
+        Some(..0) => Err(Error::invalid("number of uses cannot be negative")),
+        uses => Ok(uses),
+    }
+}
+
+fn entity_aliases(fields: Fields<'_>) -> Result<Option<Vec<String>>, Error> {
+    let Some(names) = fields.strings("allowed_entity_aliases")? else { return Ok(None) };
+    if names.len() > ALIASES_MAX {
+        return Err(Error::invalid(format!("more than {ALIASES_MAX} entity aliases")));
+    }
+    Ok(Some(sorted_in_lower_case(&names)))
+}
+
+fn token_type(fields: Fields<'_>) -> Result<Option<TokenType>, Error> {
+    let Some(name) = fields.string("token_type")? else { return Ok(None) };
+    Ok(Some(match TokenType::parse(&name)? {
+        TokenType::Default => TokenType::DefaultService,
+        given => given,
+    }))
 }
 
 fn listed(names: &[String], globs: &[String], name: &str) -> bool {
