@@ -1,44 +1,12 @@
 //! Aliases of entities and groups: what one belongs to, what frees it, and which stays in a merge.
 
-use kallisto_core::json::parse_object;
-use kallisto_core::{Error, Json, Map, Operation, Response};
+use kallisto_core::{Error, Json, Operation};
 
+use crate::identity_asks::{accessor, ask, id, refusal, write};
 use crate::support::Site;
-
-fn ask(site: &Site, operation: Operation, path: &str, body: &str) -> Result<Option<Map>, Error> {
-    match site.ask(operation, &format!("identity/{path}"), body)? {
-        Response::Logical(reply) => Ok(Some(parse_object(&reply.data).unwrap())),
-        Response::Empty => Ok(None),
-        other => panic!("{path}: {other:?}"),
-    }
-}
-
-fn write(site: &Site, path: &str, body: &str) -> Option<Map> {
-    ask(site, Operation::Update, path, body).unwrap()
-}
-
-fn refusal(site: &Site, path: &str, body: &str) -> String {
-    match ask(site, Operation::Update, path, body) {
-        Err(Error::Invalid(message)) => message,
-        other => panic!("{path} {body}: {other:?}"),
-    }
-}
-
-fn id(answer: Option<Map>) -> String {
-    answer.unwrap()["id"].as_str().unwrap().to_owned()
-}
 
 fn exists(site: &Site, path: &str) -> bool {
     !matches!(ask(site, Operation::Read, path, ""), Err(Error::NotFound))
-}
-
-/// The accessor of the method of tokens.
-fn accessor(site: &Site) -> String {
-    let Response::Merged(reply) = site.ask(Operation::Read, "sys/auth", "").unwrap() else {
-        panic!("no methods");
-    };
-    let mounts = parse_object(&reply.data).unwrap();
-    mounts["token/"].as_object().unwrap()["accessor"].as_str().unwrap().to_owned()
 }
 
 /// The body of an alias.

@@ -1,36 +1,9 @@
 //! Limits of groups, merges and rules of the second factor, and what lists and methods show of them.
 
-use kallisto_core::json::parse_object;
-use kallisto_core::{Error, Json, Map, Operation, Response};
+use kallisto_core::{Error, Json, Map, Operation};
 
+use crate::identity_asks::{accessor, ask, id, refusal, text, write};
 use crate::support::Site;
-
-fn ask(site: &Site, operation: Operation, path: &str, body: &str) -> Result<Option<Map>, Error> {
-    match site.ask(operation, &format!("identity/{path}"), body)? {
-        Response::Logical(reply) => Ok(Some(parse_object(&reply.data).unwrap())),
-        Response::Empty => Ok(None),
-        other => panic!("{path}: {other:?}"),
-    }
-}
-
-fn write(site: &Site, path: &str, body: &str) -> Option<Map> {
-    ask(site, Operation::Update, path, body).unwrap()
-}
-
-fn refusal(site: &Site, path: &str, body: &str) -> String {
-    match ask(site, Operation::Update, path, body) {
-        Err(Error::Invalid(message)) => message,
-        other => panic!("{path}: {other:?}"),
-    }
-}
-
-fn text(map: &Map, name: &str) -> String {
-    map[name].as_str().unwrap().to_owned()
-}
-
-fn id(answer: Option<Map>) -> String {
-    text(&answer.unwrap(), "id")
-}
 
 /// Ids of nobody, as a list of JSON.
 fn strangers(count: usize) -> String {
@@ -108,14 +81,6 @@ fn a_key_comes_with_a_picture_where_the_method_gives_it_a_size() {
         assert_eq!(made.contains_key("barcode"), has_picture, "{size}");
         assert!(text(&made, "url").starts_with("otpauth://"));
     }
-}
-
-/// The accessor of the method of tokens.
-fn accessor(site: &Site) -> String {
-    let Response::Merged(reply) = site.ask(Operation::Read, "sys/auth", "").unwrap() else {
-        panic!("no methods");
-    };
-    text(parse_object(&reply.data).unwrap()["token/"].as_object().unwrap(), "accessor")
 }
 
 #[test]

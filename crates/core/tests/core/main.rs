@@ -16,6 +16,7 @@ mod full;
 mod github;
 mod identity;
 mod identity_aliases;
+mod identity_asks;
 mod identity_limits;
 mod jobs;
 mod key_server;
