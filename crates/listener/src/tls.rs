@@ -366,14 +366,11 @@ fn read_roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
 mod tests {
     use super::*;
 
-    /// As OpenSSL 3.0 signs a request without further words: of version 1, with an Ed25519 key.
-    const VERSION_1: &str = "-----BEGIN CERTIFICATE-----
-MIHWMIGJAhQ9H184c4gMKVn6+Fa+JAGQBq5YfjAFBgMrZXAwDTELMAkGA1UEAwwC
-djEwIBcNMjYxMTI5MDg0MTQ1WhgPMjEyNjExMDUwODQxNDVaMA0xCzAJBgNVBAMM
-AnYxMCowBQYDK2VwAyEA6Gn5iFrqZpKU6fvfdBt2kFcGmcbG3YVar3FNa8MwmbAw
-BQYDK2VwA0EAApf9+aarP1kwt46ryHOUQo9/aTj5ljGQKPQq8CFNXaqzYzY4J6GF
-R8wEAS6yYMJYTJJPdkzzon5wPc6SlfxfAg==
------END CERTIFICATE-----
+    const VERSION_1: &str = include_str!("../../../tests/certificates/version_1.pem");
+    const KEY_OF_VERSION_1: &str = include_str!("../../../tests/certificates/version_1.key.pem");
+    const OTHER_KEY: &str = "-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIO51DMfO6Ife9pTDS+UoZTyvZkh00k1jZhlV9W42BIAS
+-----END PRIVATE KEY-----
 ";
 
     #[test]
@@ -386,11 +383,6 @@ R8wEAS6yYMJYTJJPdkzzon5wPc6SlfxfAg==
             std::fs::write(&path, text).unwrap();
             path
         };
-        let key = |text: &str| {
-            format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n")
-        };
-        let own = key("MC4CAQAwBQYDK2VwBCIEIOHeVTSCysOCWNrG0D4GQl9cawMIJBWBope2bHyQpreI");
-        let other = key("MC4CAQAwBQYDK2VwBCIEIO51DMfO6Ife9pTDS+UoZTyvZkh00k1jZhlV9W42BIAS");
         let load = |key: &str| {
             let files = TlsFiles {
                 certificate: write("cert.pem", VERSION_1),
@@ -400,7 +392,7 @@ R8wEAS6yYMJYTJJPdkzzon5wPc6SlfxfAg==
             };
             ListenerTls::load(files, None).map(drop).map_err(|error| error.to_string())
         };
-        let (loaded, refused) = (load(&own), load(&other));
+        let (loaded, refused) = (load(KEY_OF_VERSION_1), load(OTHER_KEY));
         std::fs::remove_dir_all(&directory).unwrap();
         assert_eq!(loaded, Ok(()));
         assert!(refused.unwrap_err().ends_with("key.pem: it is the key of another certificate"));

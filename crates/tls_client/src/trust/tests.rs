@@ -105,19 +105,8 @@ fn what_is_no_certificate_is_said() {
     assert!(CertificateAuthorities::from_pem(broken).is_none());
 }
 
-/// As OpenSSL 3.0 signs a request without further words: of version 1, with an Ed25519 key.
-const VERSION_1: &[u8] = b"-----BEGIN CERTIFICATE-----
-MIHWMIGJAhQ9H184c4gMKVn6+Fa+JAGQBq5YfjAFBgMrZXAwDTELMAkGA1UEAwwC
-djEwIBcNMjYxMTI5MDg0MTQ1WhgPMjEyNjExMDUwODQxNDVaMA0xCzAJBgNVBAMM
-AnYxMCowBQYDK2VwAyEA6Gn5iFrqZpKU6fvfdBt2kFcGmcbG3YVar3FNa8MwmbAw
-BQYDK2VwA0EAApf9+aarP1kwt46ryHOUQo9/aTj5ljGQKPQq8CFNXaqzYzY4J6GF
-R8wEAS6yYMJYTJJPdkzzon5wPc6SlfxfAg==
------END CERTIFICATE-----
-";
-const KEY_OF_VERSION_1: &[u8] = b"-----BEGIN PRIVATE KEY-----
-MC4CAQAwBQYDK2VwBCIEIOHeVTSCysOCWNrG0D4GQl9cawMIJBWBope2bHyQpreI
------END PRIVATE KEY-----
-";
+const VERSION_1: &[u8] = include_bytes!("../../../../tests/certificates/version_1.pem");
+const KEY_OF_VERSION_1: &[u8] = include_bytes!("../../../../tests/certificates/version_1.key.pem");
 
 #[test]
 fn a_client_shows_a_certificate_of_version_1_and_none_with_the_key_of_another() {
