@@ -86,6 +86,13 @@ pub struct WantedNames {
     pub is_of_csr: bool,
 }
 
+impl WantedNames {
+    /// Where the names came from, in the words of refusals.
+    fn via(&self) -> &'static str {
+        if self.is_of_csr { "via the CSR" } else { "via the API" }
+    }
+}
+
 /// What stands in the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantedNames {
@@ -398,34 +405,78 @@ fn address(rules: &NameRules, ip: IpAddr, via: &str) -> Result<()> {
     Ok(())
 }
 
-fn others(rules: &NameRules, wanted: &WantedNames) -> Result<()> {
-    if rules.other_sans.iter().any(|pattern| pattern == "*") {
-        return Ok(());
+/// What a name becomes in the certificate, if the role allows it.
+fn dns_and_email(rules: &NameRules, wanted: &WantedNames) -> Result<Vec<San>> {
+    let sans = wanted.names.iter().map(|text| {
+        let name = ReadName::parse(text).filter(|name| name.is_allowed(rules));
+        name.and_then(|name| name.san()).ok_or_else(|| not_allowed(text))
+    });
+    sans.collect()
+}
+
+fn others(rules: &NameRules, wanted: &WantedNames) -> Result<Vec<San>> {
+    let is_any = rules.other_sans.iter().any(|pattern| pattern == "*");
+    let sans = wanted.others.iter().map(|(oid, text)| {
+        if !is_any {
+            check_other(rules, oid, text)?;
+        }
+        Ok(San::Other(*oid, text.clone()))
+    });
+    sans.collect()
+}
+
+fn check_other(rules: &NameRules, oid: &ObjectIdentifier, text: &str) -> Result<()> {
+    let patterns = rules.other_sans.iter().filter_map(|pattern| {
+        let (id, rest) = pattern.split_once(';')?;
+        let (_, pattern) = rest.split_once(':')?;
+        (id.trim() == oid.to_string()).then_some(pattern)
+    });
+    let patterns: Vec<&str> = patterns.collect();
+    if patterns.is_empty() {
+        return Err(Error::invalid(format!("other SAN OID {oid} not allowed by this role")));
     }
-    for (oid, text) in &wanted.others {
-        let patterns = rules.other_sans.iter().filter_map(|pattern| {
-            let (id, rest) = pattern.split_once(';')?;
-            let (_, pattern) = rest.split_once(':')?;
-            (id.trim() == oid.to_string()).then_some(pattern)
-        });
-        let patterns: Vec<&str> = patterns.collect();
-        if patterns.is_empty() {
-            return Err(Error::invalid(format!("other SAN OID {oid} not allowed by this role")));
-        }
-        if !patterns.iter().any(|pattern| is_like(pattern, text)) {
-            return Err(Error::invalid(format!(
-                "other SAN {text} not allowed for OID {oid} by this role"
-            )));
-        }
+    if !patterns.iter().any(|pattern| is_like(pattern, text)) {
+        return Err(Error::invalid(format!(
+            "other SAN {text} not allowed for OID {oid} by this role"
+        )));
     }
     Ok(())
 }
 
-/// Decides on all that is asked for, and says what stands in the certificate.
-///
-/// # Errors
-/// [`Error::Invalid`] with the first refusal, in the words that clients know.
-pub fn grant(rules: &NameRules, wanted: &WantedNames) -> Result<GrantedNames> {
+fn addresses(rules: &NameRules, wanted: &WantedNames) -> Result<Vec<San>> {
+    let sans = wanted.ips.iter().map(|ip| {
+        // One of IPv4 in the form of IPv6 is the same address to those who compare: one spelling, as for names.
+        let ip = ip.to_canonical();
+        address(rules, ip, wanted.via())?;
+        Ok(San::Ip(ip))
+    });
+    sans.collect()
+}
+
+fn uris(rules: &NameRules, wanted: &WantedNames) -> Result<Vec<San>> {
+    let via = wanted.via();
+    if !wanted.uris.is_empty() && rules.uri_sans.is_empty() {
+        return Err(Error::invalid(format!(
+            "URI Subject Alternative Names are not allowed in this role, but were provided {via}"
+        )));
+    }
+    let sans = wanted.uris.iter().map(|uri| {
+        if !san::is_uri(uri) {
+            return Err(Error::invalid(format!("the value {uri:?} is not a valid URI")));
+        }
+        if !is_any_like(&rules.uri_sans, uri) {
+            return Err(Error::invalid(format!(
+                "URI Subject Alternative Names were provided {via} which are not valid for this \
+                 role"
+            )));
+        }
+        Ok(San::Uri(uri.clone()))
+    });
+    sans.collect()
+}
+
+/// What is refused before any name is looked at.
+fn check_whole(rules: &NameRules, wanted: &WantedNames) -> Result<()> {
     let count = wanted.names.len() + wanted.ips.len() + wanted.uris.len() + wanted.others.len();
     if count > NAMES_MAX {
         return Err(Error::invalid(format!("more than {NAMES_MAX} subject alternate names")));
@@ -436,87 +487,77 @@ pub fn grant(rules: &NameRules, wanted: &WantedNames) -> Result<GrantedNames> {
              \"use_csr_common_name\" set to true, unless \"require_cn\" is set to false",
         ));
     }
-    let cn = match wanted.common_name.as_str() {
-        "" => None,
-        text => common_name(rules, text)?,
-    };
-    if !wanted.serial_number.is_empty()
-        && !is_any_like(&rules.serial_numbers, &wanted.serial_number)
-    {
-        return Err(Error::invalid(format!(
-            "serial_number {} not allowed by this role",
-            wanted.serial_number
-        )));
+    Ok(())
+}
+
+fn check_serial_number(rules: &NameRules, wanted: &WantedNames) -> Result<()> {
+    let number = &wanted.serial_number;
+    if number.is_empty() || is_any_like(&rules.serial_numbers, number) {
+        return Ok(());
     }
-    let mut sans: Vec<San> = Vec::new();
-    let mut add = |san: San| {
-        if !sans.contains(&san) {
-            sans.push(san);
-        }
-    };
-    let cn_san = cn.as_ref().filter(|_| !wanted.excludes_cn).and_then(ReadName::san);
-    // A common name may go unchecked; the alternative name that it becomes does not.
-    if cn_san.is_some() && !cn.as_ref().is_some_and(|name| name.is_allowed(rules)) {
-        return Err(not_allowed(&wanted.common_name));
+    Err(Error::invalid(format!("serial_number {number} not allowed by this role")))
+}
+
+fn check_user_ids(rules: &NameRules, wanted: &WantedNames) -> Result<()> {
+    match wanted.user_ids.iter().find(|id| !is_any_like(&rules.user_ids, id)) {
+        Some(id) => Err(Error::invalid(format!("user_id {id} is not allowed by this role"))),
+        None => Ok(()),
     }
-    // Those of a certificate request stand in its order, before what the request's body adds.
-    if !wanted.is_of_csr
-        && let Some(san) = &cn_san
-    {
-        add(san.clone());
+}
+
+/// The alternative name that a common name becomes. The common name may go unchecked; this does not.
+fn san_of_common_name(
+    rules: &NameRules,
+    wanted: &WantedNames,
+    name: Option<&ReadName>,
+) -> Result<Option<San>> {
+    let Some(name) = name.filter(|_| !wanted.excludes_cn) else { return Ok(None) };
+    match name.san() {
+        Some(_) if !name.is_allowed(rules) => Err(not_allowed(&wanted.common_name)),
+        san => Ok(san),
     }
-    for text in &wanted.names {
-        let name = ReadName::parse(text).filter(|name| name.is_allowed(rules));
-        let san = name.and_then(|name| name.san()).ok_or_else(|| not_allowed(text))?;
-        add(san);
-    }
-    others(rules, wanted)?;
-    for (oid, text) in &wanted.others {
-        add(San::Other(*oid, text.clone()));
-    }
-    let via = if wanted.is_of_csr { "via the CSR" } else { "via the API" };
-    for ip in &wanted.ips {
-        // One of IPv4 in the form of IPv6 is the same address to those who compare: one spelling, as for names.
-        let ip = ip.to_canonical();
-        address(rules, ip, via)?;
-        add(San::Ip(ip));
-    }
-    if !wanted.uris.is_empty() && rules.uri_sans.is_empty() {
-        return Err(Error::invalid(format!(
-            "URI Subject Alternative Names are not allowed in this role, but were provided {via}"
-        )));
-    }
-    for uri in &wanted.uris {
-        if !san::is_uri(uri) {
-            return Err(Error::invalid(format!("the value {uri:?} is not a valid URI")));
-        }
-        if !is_any_like(&rules.uri_sans, uri) {
-            return Err(Error::invalid(format!(
-                "URI Subject Alternative Names were provided {via} which are not valid for this \
-                 role"
-            )));
-        }
-        add(San::Uri(uri.clone()));
-    }
-    if let Some(san) = cn_san {
-        add(san);
-    }
-    for id in &wanted.user_ids {
-        if !is_any_like(&rules.user_ids, id) {
-            return Err(Error::invalid(format!("user_id {id} is not allowed by this role")));
+}
+
+/// Each once, by kind, and within a kind in the order given.
+fn in_order(sans: impl Iterator<Item = San>) -> Vec<San> {
+    let mut ordered: Vec<San> = Vec::new();
+    for san in sans {
+        if !ordered.contains(&san) {
+            ordered.push(san);
         }
     }
-    // By kind, and within a kind in the order above.
-    sans.sort_by_key(|san| match san {
+    ordered.sort_by_key(|san| match san {
         San::Other(..) => 0,
         San::Dns(_) => 1,
         San::Email(_) => 2,
         San::Ip(_) => 3,
         San::Uri(_) => 4,
     });
-    let common_name = match (&cn, wanted.common_name.as_str()) {
-        (Some(name), _) => name.text(),
-        (None, text) => text.to_owned(),
+    ordered
+}
+
+/// Decides on all that is asked for, and says what stands in the certificate.
+///
+/// # Errors
+/// [`Error::Invalid`] with the first refusal, in the words that clients know.
+pub fn grant(rules: &NameRules, wanted: &WantedNames) -> Result<GrantedNames> {
+    check_whole(rules, wanted)?;
+    let name = match wanted.common_name.as_str() {
+        "" => None,
+        text => common_name(rules, text)?,
     };
-    Ok(GrantedNames { common_name, alt_names: sans })
+    check_serial_number(rules, wanted)?;
+    let of_common_name = san_of_common_name(rules, wanted, name.as_ref())?;
+    // Those of a certificate request stand in its order, before what the request's body adds.
+    let (first, last) =
+        if wanted.is_of_csr { (None, of_common_name) } else { (of_common_name, None) };
+    let mut asked = dns_and_email(rules, wanted)?;
+    asked.extend(others(rules, wanted)?);
+    asked.extend(addresses(rules, wanted)?);
+    asked.extend(uris(rules, wanted)?);
+    check_user_ids(rules, wanted)?;
+    Ok(GrantedNames {
+        common_name: name.map_or_else(|| wanted.common_name.clone(), |name| name.text()),
+        alt_names: in_order(first.into_iter().chain(asked).chain(last)),
+    })
 }
