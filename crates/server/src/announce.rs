@@ -81,14 +81,10 @@ fn listeners<'a>(
 }
 
 fn storage(out: &mut impl Write, storage: &StorageChoice) -> io::Result<()> {
-    match storage {
-        StorageChoice::Memory => writeln!(out, "      Storage: inmem"),
-        StorageChoice::Database(database) => {
-            writeln!(out, "      Storage: postgresql, {}", database.config.url.shown())
-        }
-        StorageChoice::Durable { directory, .. } => {
-            writeln!(out, "      Storage: raft, {}", directory.display())
-        }
+    let kind = storage.kind();
+    match storage.place() {
+        Some(place) => writeln!(out, "      Storage: {kind}, {place}"),
+        None => writeln!(out, "      Storage: {kind}"),
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::settings::{ServerSettings, StorageChoice};
+use super::settings::ServerSettings;
 
 /// Write for the group, write for others.
 const WRITE: u32 = 0o022;
@@ -59,7 +59,7 @@ pub(super) fn of(settings: &ServerSettings) -> Vec<Exposed> {
         }
         above.extend(nearest.ancestors().skip(usize::from(is_there)).map(Path::to_path_buf));
     };
-    if let StorageChoice::Durable { directory, .. } = &settings.storage {
+    if let Some(directory) = settings.storage.directory() {
         look(directory, "the data directory", PathUse::Records);
     }
     for PrivateFile { what, path } in &settings.private_files {

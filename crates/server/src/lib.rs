@@ -44,24 +44,20 @@ mod settings;
 mod signals;
 mod snapshots;
 mod standing;
+mod storage;
 mod traces;
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use kallisto_core::{AuditSettings, Core, InitSpec, Initialized, ServerInfo};
 use kallisto_engine::FarEnds;
 use kallisto_listener::{SystemClock, WallClock};
-use kallisto_lsm::disk::RealDisk;
 use kallisto_outbound::FarEndRunner;
 use kallisto_probes::Prober;
-use kallisto_store::{
-    Error as StoreError, Losses, MemoryStore, NoPeers, OnFatal, RaftOptions, RaftStore, Store,
-    Transport,
-};
-use kallisto_store_postgres::{PostgresOptions, PostgresStore};
+use kallisto_store::Store;
 use secrecy::ExposeSecret;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -86,14 +82,10 @@ pub use own_certificate::MakeCertificate;
 use request_log::RequestLog;
 use running::{RunningListeners, ServerParts};
 use service_account::{LocalPod, ServiceAccountFiles};
-use settings::{DatabaseSettings, DevSettings, LogSettings, ServerSettings, StorageChoice};
+use settings::{DevSettings, LogSettings, ServerSettings};
 use signals::{ServerEnd, Signals};
 use snapshots::Snapshots;
 use traces::{TracedFarEnds, Traces};
-
-/// What to do about a log that lost what was on the disk.
-const LOST_ADVICE: &str = ". Look at the disk first. A server with others: remove it there (kallisto operator raft \
-    remove-peer), empty its directory and let it join again. One that is alone: restore a backup, or start it once with -accept-log-loss, which gives up what is missing";
 
 impl ServerArgs {
     /// Runs a server until a signal or a failure of its storage ends it.
@@ -177,106 +169,6 @@ fn note_certificates(core: &Core, settings: &ServerSettings) {
     core.metrics().listener.certificate_end.store(first.unwrap_or(0), Ordering::Relaxed);
 }
 
-/// The cluster port, of storage that is replicated.
-fn open_cluster(storage: &StorageChoice) -> Result<Option<Arc<ClusterPortFiles>>, Error> {
-    match storage {
-        StorageChoice::Durable { directory, cluster: Some(settings), .. } => {
-            ClusterPortFiles::open(settings, Some(directory)).map(Some)
-        }
-        StorageChoice::Database(database) => match &database.cluster {
-            Some(settings) => ClusterPortFiles::open(settings, None).map(Some),
-            None => Ok(None),
-        },
-        StorageChoice::Durable { cluster: None, .. } | StorageChoice::Memory => Ok(None),
-    }
-}
-
-/// How often the view is confirmed in the time that it may be old.
-const CONFIRMATIONS: u32 = 10;
-
-fn open_store(
-    ServerSettings { storage, max_staleness, .. }: &ServerSettings,
-    cluster: Option<&Arc<ClusterPortFiles>>,
-    losses: Losses,
-    signals: &Signals,
-) -> Result<Arc<dyn Store>, Error> {
-    let (directory, durability, settings) = match storage {
-        StorageChoice::Memory => return Ok(Arc::new(MemoryStore::new())),
-        StorageChoice::Database(database) => {
-            return open_database(database, *max_staleness, cluster, signals);
-        }
-        StorageChoice::Durable { directory, durability, cluster } => {
-            (directory, *durability, cluster)
-        }
-    };
-    let failed = signals.failure_hook();
-    let usual = RaftOptions::default();
-    let asked = match cluster {
-        Some(cluster) => recovery::PeersFile::read(directory, cluster.port.own())?,
-        None => None,
-    };
-    let options = RaftOptions {
-        durability,
-        only_member: asked.is_some(),
-        // Ids need only differ; nothing secret comes of them.
-        seed: fastrand::u64(..),
-        tick: usual.tick * settings.as_ref().map_or(1, |settings| settings.patience),
-        confirm_every: (*max_staleness / CONFIRMATIONS).min(usual.confirm_every),
-        peer: cluster.map(|cluster| cluster.port.own().clone()).unwrap_or_default(),
-        transport: match cluster {
-            Some(cluster) => Arc::clone(&cluster.port) as Arc<dyn Transport>,
-            None => Arc::new(NoPeers),
-        },
-        losses,
-        on_fatal: OnFatal::new(move |error| failed(&error.to_string())),
-        ..usual
-    };
-    let store = RaftStore::open(Arc::new(RealDisk), directory, options).map_err(|error| {
-        let place = directory.display();
-        let advice = if matches!(error, StoreError::Lost(_)) { LOST_ADVICE } else { "" };
-        Error::usage(format!("storage at {place}: {error}{advice}"))
-    })?;
-    if let Some(asked) = asked {
-        asked.done()?;
-    }
-    if let Some(lost) = store.lost() {
-        tracing::error!("{lost}; started without it, as -accept-log-loss says");
-    }
-    Ok(store)
-}
-
-/// How often a follower of a database asks at least whether it holds everything.
-const DATABASE_CONFIRM: Duration = Duration::from_millis(250);
-
-fn open_database(
-    database: &DatabaseSettings,
-    max_staleness: Duration,
-    cluster: Option<&Arc<ClusterPortFiles>>,
-    signals: &Signals,
-) -> Result<Arc<dyn Store>, Error> {
-    let failed = signals.failure_hook();
-    let config = &database.config;
-    let store = PostgresStore::open(PostgresOptions {
-        url: config.url.clone(),
-        tls: database.tls.clone(),
-        table: config.table.clone(),
-        ha_table: config.ha_table.clone(),
-        sharing: config.sharing(),
-        missing: config.missing_tables(),
-        connects_max: config.connects_max,
-        peer: cluster.map(|cluster| cluster.port.own().clone()).unwrap_or_default(),
-        transport: match cluster {
-            Some(cluster) => Arc::clone(&cluster.port) as Arc<dyn Transport>,
-            None => Arc::new(NoPeers),
-        },
-        confirm_every: (max_staleness / CONFIRMATIONS).min(DATABASE_CONFIRM),
-        on_fatal: OnFatal::new(move |error| failed(&error.to_string())),
-    });
-    let shown = config.url.shown();
-    let store = store.map_err(|error| Error::usage(format!("storage at {shown}: {error}")))?;
-    Ok(store)
-}
-
 fn open_core(
     settings: &ServerSettings,
     host: LinuxHost,
@@ -288,11 +180,7 @@ fn open_core(
         version: VAULT_API_VERSION.to_owned(),
         release: env!("CARGO_PKG_VERSION").to_owned(),
         build_date: build_date(),
-        storage_type: match settings.storage {
-            StorageChoice::Memory => "inmem".to_owned(),
-            StorageChoice::Durable { .. } => "raft".to_owned(),
-            StorageChoice::Database(_) => "postgresql".to_owned(),
-        },
+        storage_type: settings.storage.kind().to_owned(),
         cluster_name: settings.cluster_name.clone(),
         leases: settings.leases,
         api_addr: settings.api_addr.clone(),
@@ -307,8 +195,8 @@ fn open_core(
     let audit = AuditSettings {
         directories: settings.audit_directories.clone(),
         declared: settings.audit_devices.clone(),
-        anchors: settings.audit_anchors(),
-        node: settings.node_name(),
+        anchors: settings.storage.audit_anchors(),
+        node: settings.storage.node_name(),
         ..AuditSettings::default()
     };
     let limits = settings.limits.clone().within_files(hygiene::open_files_max());
@@ -321,7 +209,7 @@ fn open_core(
     let core = Core::new(store, info)
         .with_limits(&limits)
         .with_audit(audit)
-        .with_host(Arc::new(host.with_storage(settings.directory())))
+        .with_host(Arc::new(host.with_storage(settings.storage.directory().map(Path::to_path_buf))))
         .with_stopwatch(move || SystemClock.instant().saturating_duration_since(start))
         .with_outbound(Arc::new(Calls::new()))
         .with_snapshots(Arc::new(Snapshots))

@@ -28,14 +28,12 @@ use super::scheduler::{AutoUnseal, Scheduler, try_seal};
 use super::service_account::ServiceAccountFiles;
 use super::service_manager::{ServiceManager, Watchdog};
 use super::service_registration::ServiceRegistration;
-use super::settings::{ServerSettings, Spoken, StorageChoice};
+use super::settings::{ServerSettings, Spoken};
 use super::signals::Signals;
 use super::standing::Telling;
+use super::storage::{StoreParts, open_cluster, open_store};
 use super::traces::Traces;
-use super::{
-    announce_configured, directory, note_certificates, open_cluster, open_core, open_store,
-    self_init, start_dev,
-};
+use super::{announce_configured, directory, note_certificates, open_core, self_init, start_dev};
 use kallisto_command::config::Environment;
 use kallisto_command::error::Error;
 use kallisto_command::files;
@@ -56,11 +54,13 @@ impl ServerParts {
         losses: Losses,
         signals: &Signals,
     ) -> Result<Self, Error> {
-        if let StorageChoice::Durable { directory, .. } = &settings.storage {
+        if let Some(directory) = settings.storage.directory() {
             directory::prepare(directory)?;
         }
         let cluster = open_cluster(&settings.storage)?;
-        let store = open_store(settings, cluster.as_ref(), losses, signals)?;
+        let max_staleness = settings.max_staleness;
+        let parts = StoreParts { cluster: cluster.as_ref(), losses, signals, max_staleness };
+        let store = open_store(settings, parts)?;
         let traces = Traces::start(settings)?;
         let core = open_core(settings, host, Arc::clone(&store), cluster.clone(), traces.as_ref());
         if settings.dev.is_none() {

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,38 +72,6 @@ pub(super) struct ServerSettings {
     pub(super) warnings: Vec<String>,
 }
 
-impl ServerSettings {
-    /// Where the anchors of audit devices are kept.
-    pub(super) fn audit_anchors(&self) -> Option<Arc<dyn Anchors>> {
-        match &self.storage {
-            StorageChoice::Durable { directory, .. } => {
-                Some(Arc::new(AnchorFiles(directory.join(ANCHORS))))
-            }
-            StorageChoice::Memory | StorageChoice::Database(_) => None,
-        }
-    }
-
-    /// The directory of the storage, if it has one.
-    pub(super) fn directory(&self) -> Option<PathBuf> {
-        match &self.storage {
-            StorageChoice::Durable { directory, .. } => Some(directory.clone()),
-            StorageChoice::Memory | StorageChoice::Database(_) => None,
-        }
-    }
-
-    /// What this server is called.
-    pub(super) fn node_name(&self) -> String {
-        match &self.storage {
-            StorageChoice::Durable { cluster: Some(cluster), .. } => cluster.own.name.clone(),
-            StorageChoice::Database(database) => {
-                let cluster = database.cluster.as_ref();
-                cluster.map(|cluster| cluster.own.name.clone()).unwrap_or_default()
-            }
-            StorageChoice::Durable { cluster: None, .. } | StorageChoice::Memory => String::new(),
-        }
-    }
-}
-
 /// One address to listen on.
 pub(super) struct ListenerSettings {
     pub(super) address: ListenAddress,
@@ -151,12 +119,55 @@ pub(super) struct DatabaseSettings {
 }
 
 impl StorageChoice {
+    /// What the API calls it; one directory is a Raft log of its own.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Memory => "inmem",
+            Self::Durable { .. } => "raft",
+            Self::Database(_) => "postgresql",
+        }
+    }
+
+    /// Where it is, if it is anywhere; without credentials.
+    pub(super) fn place(&self) -> Option<String> {
+        match self {
+            Self::Memory => None,
+            Self::Durable { directory, .. } => Some(directory.display().to_string()),
+            Self::Database(database) => Some(database.config.url.shown()),
+        }
+    }
+
+    /// The directory, if it has one.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Durable { directory, .. } => Some(directory),
+            Self::Memory | Self::Database(_) => None,
+        }
+    }
+
+    /// How this server is one of several, if it is.
+    pub(super) fn cluster(&self) -> Option<&ClusterSettings> {
+        match self {
+            Self::Memory => None,
+            Self::Durable { cluster, .. } => cluster.as_ref(),
+            Self::Database(database) => database.cluster.as_ref(),
+        }
+    }
+
+    /// What this server is called; empty where it is alone.
+    pub(super) fn node_name(&self) -> String {
+        self.cluster().map(|cluster| cluster.own.name.clone()).unwrap_or_default()
+    }
+
     /// Clusters to join at the first start.
     pub(super) fn join_targets(&self) -> Vec<JoinTarget> {
-        match self {
-            Self::Durable { cluster: Some(cluster), .. } => cluster.retry_join.clone(),
-            Self::Durable { cluster: None, .. } | Self::Database(_) | Self::Memory => Vec::new(),
-        }
+        self.cluster().map(|cluster| cluster.retry_join.clone()).unwrap_or_default()
+    }
+
+    /// Where the anchors of audit devices are kept.
+    pub(super) fn audit_anchors(&self) -> Option<Arc<dyn Anchors>> {
+        let directory = self.directory()?;
+        Some(Arc::new(AnchorFiles(directory.join(ANCHORS))))
     }
 }
 

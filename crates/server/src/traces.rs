@@ -49,7 +49,7 @@ impl Traces {
     /// # Errors
     /// When a file of its TLS is none, or there is no thread to be had.
     pub(super) fn start(settings: &mut ServerSettings) -> Result<Option<Self>, Error> {
-        let node = settings.node_name();
+        let node = settings.storage.node_name();
         let Some(config) = settings.tracing.take() else { return Ok(None) };
         let tls = collector_tls(&config)
             .map_err(|why| Error::usage(format!("tracing \"otlp\": {why}")))?;

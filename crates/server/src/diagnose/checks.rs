@@ -72,18 +72,15 @@ pub(super) fn storage(settings: &ServerSettings, skipped: SkippedCheck) -> Diagn
     if skipped == SkippedCheck::Yes {
         return DiagnoseCheck::skipped(heading, "as asked");
     }
-    if let StorageChoice::Database(database) = &settings.storage {
-        let mut found = database_checks(database);
-        if let Some(cluster) = &database.cluster {
-            found.push(bind("Check Cluster Address", cluster.address));
+    let mut found = match &settings.storage {
+        StorageChoice::Memory => {
+            let why = "records are kept in memory, until the server stops";
+            return DiagnoseCheck::warn(heading, why);
         }
-        return DiagnoseCheck::of(heading, found);
-    }
-    let StorageChoice::Durable { directory, cluster, .. } = &settings.storage else {
-        return DiagnoseCheck::warn(heading, "records are kept in memory, until the server stops");
+        StorageChoice::Database(database) => database_checks(database),
+        StorageChoice::Durable { directory, .. } => directory_checks(directory),
     };
-    let mut found = directory_checks(directory);
-    if let Some(cluster) = cluster {
+    if let Some(cluster) = settings.storage.cluster() {
         found.push(bind("Check Cluster Address", cluster.address));
     }
     DiagnoseCheck::of(heading, found)
