@@ -24,6 +24,8 @@ use kallisto_core::EngineSet;
 use crate::args;
 
 #[cfg(test)]
+mod kinds;
+#[cfg(test)]
 mod reference;
 
 /// Exit code of an unknown verb.
