@@ -40,6 +40,7 @@ pub mod time;
 pub mod token_params;
 pub mod token_type;
 pub mod wrapped;
+pub mod yaml;
 
 pub use address::AddressRange;
 pub use call::{Call, Caller, CallerToken, Handler, NoTemplateValues, TemplateValues};

@@ -7,8 +7,8 @@
 //! value     plain word | "text" | 'text' | "[" values "]" | "{" pairs "}"     on one line
 //! ```
 //!
-//! Anchors, aliases, tags, texts of several lines and several documents are refused: a role that is read otherwise than it was meant gives
-//! away more than it should.
+//! The engine and the login method of Kubernetes read what roles say by it. Anchors, aliases, tags, texts of several lines and several documents
+//! are refused: a role that is read otherwise than it was meant gives away more than it should.
 
 use kallisto_api::json::{self, Json, Map};
 
@@ -18,7 +18,7 @@ const DOCUMENT_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 16;
 
 /// What a document says; `None` for what is none that is understood.
-pub(super) fn parse(text: &str) -> Option<Json> {
+pub fn parse(text: &str) -> Option<Json> {
     if text.len() > DOCUMENT_BYTES_MAX {
         return None;
     }

@@ -1,12 +1,13 @@
 //! Which namespaces a role is bound to by their labels: a Kubernetes label selector.
 //!
 //! Of `LabelSelector` there is `matchLabels`, as in OpenBao: every label has to be there with its value.
-//! It comes as JSON, or as the two levels of YAML that say the same. An empty selector would be every
+//! It comes as JSON, or as the YAML that says the same. An empty selector would be every
 //! namespace there is, which nobody writes by intention: it is refused, and so is any other key.
 
 use std::collections::BTreeMap;
 
-use kallisto_api::json::{self, Json, Map};
+use kallisto_api::json::{Json, Map};
+use kallisto_engine::yaml;
 
 /// Most labels of a selector.
 const LABELS_MAX: usize = 64;
@@ -18,9 +19,12 @@ pub(super) struct Selector(BTreeMap<String, String>);
 impl Selector {
     /// Reads a selector; `None` for what is none that is understood.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let wanted = if text.trim_start().starts_with('{') { of_json(text) } else { of_yaml(text) };
-        let fits = |wanted: &BTreeMap<String, String>| (1..=LABELS_MAX).contains(&wanted.len());
-        wanted.filter(fits).map(Self)
+        let is_json = text.trim_start().starts_with('{');
+        let Json::Object(selector) = yaml::parse(text)? else { return None };
+        let labels = selector.get("matchLabels")?.as_object()?;
+        let fits = selector.len() == 1 && (1..=LABELS_MAX).contains(&labels.len());
+        let pairs = labels.iter().map(|(name, value)| Some((name.clone(), label(value, is_json)?)));
+        pairs.collect::<Option<_>>().filter(|_| fits).map(Self)
     }
 
     /// Whether a namespace, as the API server describes it, has every label.
@@ -34,37 +38,20 @@ impl Selector {
     }
 }
 
-fn of_json(text: &str) -> Option<BTreeMap<String, String>> {
-    let selector = json::parse_object(text.as_bytes()).ok()?;
-    let labels = selector.get("matchLabels")?.as_object()?;
-    let pair = |(name, value): (&String, &Json)| Some((name.clone(), value.as_str()?.to_owned()));
-    (selector.len() == 1).then_some(())?;
-    labels.iter().map(pair).collect()
-}
-
-fn of_yaml(text: &str) -> Option<BTreeMap<String, String>> {
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    (lines.next()?.trim_end() == "matchLabels:").then_some(())?;
-    let mut labels = BTreeMap::new();
-    for line in lines {
-        let (name, value) = line.strip_prefix([' ', '\t'])?.trim().split_once(':')?;
-        let value = value.strip_prefix(' ')?;
-        labels.insert(plain(name)?, plain(value)?);
+/// The value of a label. YAML has no quotes around one that looks like a number or a truth, which JSON of a label never is.
+fn label(value: &Json, is_json: bool) -> Option<String> {
+    match value {
+        Json::String(text) => Some(text.clone()),
+        Json::Number(text) if !is_json => Some(text.to_string()),
+        Json::Bool(truth) if !is_json => Some(truth.to_string()),
+        _ => None,
     }
-    Some(labels)
-}
-
-/// A word of YAML, with quotes around it or none in it; names and values of labels need no more.
-fn plain(word: &str) -> Option<String> {
-    let word = word.trim();
-    let quoted = ['"', '\''].into_iter().find_map(|it| word.strip_prefix(it)?.strip_suffix(it));
-    let word = quoted.unwrap_or(word);
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-    (!word.is_empty() && word.chars().all(fits)).then(|| word.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use kallisto_api::json;
+
     use super::*;
 
     fn holds(selector: &str, labels: &str) -> bool {
@@ -78,12 +65,16 @@ mod tests {
         for selector in [
             r#"{"matchLabels":{"team":"a","k8s.io/env":"prod"}}"#,
             "matchLabels:\n  team: a\n  \"k8s.io/env\": 'prod'\n",
+            "---\n# Who owns it.\nmatchLabels: # all of them\n    k8s.io/env: prod # not test\n    team: a\n",
+            "matchLabels: {team: a, k8s.io/env: prod}",
         ] {
             assert!(holds(selector, r#"{"team":"a","k8s.io/env":"prod","x":"y"}"#), "{selector}");
             for other in ["{}", r#"{"team":"a"}"#, r#"{"team":"b","k8s.io/env":"prod"}"#, "null"] {
                 assert!(!holds(selector, other), "{selector} {other}");
             }
         }
+        let unquoted = "matchLabels:\n  tier: 1\n  open: true";
+        assert!(holds(unquoted, r#"{"tier":"1","open":"true"}"#));
         let bare = json::parse_object(b"{}").unwrap();
         assert!(!Selector::parse("matchLabels:\n  a: b").unwrap().holds(&bare));
     }

@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json};
 use kallisto_engine::far_end::HttpWorkAnswer;
+use kallisto_engine::yaml;
 
 use super::cluster::{Cluster, is_token};
 use super::objects::{ObjectKind, ObjectNames, Revocation, uid};
 use super::selector::NamespaceSelector;
-use super::{creds, rules, yaml};
+use super::{creds, rules};
 
 /// Reads whatever it is given as a document of rules or labels, as what takes a lease's objects back, and as an answer of an API server.
 ///

@@ -32,7 +32,6 @@ mod rules;
 mod selector;
 #[cfg(test)]
 mod tests;
-mod yaml;
 
 pub use hostile::read_hostile;
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts};

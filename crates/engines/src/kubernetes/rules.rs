@@ -2,7 +2,7 @@
 
 use kallisto_api::json::Json;
 
-use super::yaml;
+use kallisto_engine::yaml;
 
 /// Most rules of a role.
 const RULES_MAX: usize = 256;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kallisto_api::json::{Json, Map};
 
-use super::yaml;
+use kallisto_engine::yaml;
 
 /// Most requirements of a selector.
 const REQUIREMENTS_MAX: usize = 64;
