@@ -1,17 +1,19 @@
-//! The life of a request, in one pipeline: [`Core::handle`].
+//! The core of the server: takes a [`Request`] and returns a [`Response`] or an [`Error`], through [`Core::handle`].
 //!
-//! Listeners parse bytes into a [`Request`] and give a [`Response`] or an [`Error`] its form on the
-//! wire. In between, this crate authenticates, authorises (the decision is `auth`'s), runs the
-//! handler of the route, and commits what it decides through the store. Reads are served from the
-//! [`View`]: mounts, path index, hot table, tokens. The view is written by the fold alone.
+//! Listeners turn bytes into requests and answers into bytes. In between, this crate authenticates the caller,
+//! authorizes the request (`kallisto_auth` decides), runs the handler of its route, and commits what the handler
+//! decided through the store. Reads are answered from memory: the [`View`] holds mounts, the path index, current
+//! secrets and tokens. Only the fold writes it, by applying each committed batch, in order, on every server.
 //!
 //! Invariants:
-//! - Every handler but those on the short unauthenticated list takes an authorised request.
-//! - Handlers decide in pure functions of (record, settings, request, now) and act by one batch
-//!   with preconditions; a lost race decides again.
+//! - A handler takes an authorized request, except for the few routes that anyone may use.
+//! - A handler decides in a pure function of record, settings, request and time, and acts by one batch with
+//!   preconditions. If another writer was faster, it decides again.
 //! - Time is an argument: nothing here reads a clock.
-//! - Nothing reaches the store but through `storage::barrier_store`, and no handler runs
-//!   while the server is sealed.
+//! - Everything goes to the store through `storage::barrier_store`, which encrypts it. While the server is sealed,
+//!   no handler runs except for a few open routes of `sys`.
+//!
+//! Each folder is a *room* with a place in the order of dependencies; ARCHITECTURE.md has the picture.
 #![forbid(unsafe_code)]
 
 pub mod admission;

@@ -1,15 +1,15 @@
-//! Sockets and wire forms: bytes in, core requests; core responses, bytes out.
+//! Sockets and protocols: turns bytes of clients into requests to the core, and its answers into bytes.
 //!
-//! [`Server`] owns one listening socket and one single-threaded runtime per worker; every
-//! connection is served by [`http`] or [`resp`]. This crate bounds what a client may send and for how long it
-//! may take, translates, and decides nothing about secrets.
+//! A [`Server`] has one listening socket and one single-threaded runtime for each worker. [`http`] or [`resp`] (the Redis
+//! protocol) serves a connection. This crate limits what a client may send and how long it may take, and translates;
+//! it decides nothing about secrets.
 //!
 //! Invariants:
-//! - The accept loop ends only at shutdown, never on an error: running out of descriptors must not stop a server.
-//! - What a client makes us hold is bounded, by itself and over all, before any work is done for it
-//!   ([`kallisto_core::admission`]), and so is the time it may take ([`limits`], `client_timeouts`).
-//! - On a worker that cannot keep up clients take turns (`gate`).
-//! - Every core error has its wire form in one exhaustive `match`, `http::error`.
+//! - The accept loop ends only at shutdown. An error, such as too few file descriptors, does not end it.
+//! - What a client makes the server hold is bounded, per client and in total, before any work is done for it
+//!   ([`kallisto_core::admission`]). So is the time that it may take ([`limits`], `client_timeouts`).
+//! - On a worker that is overloaded, clients take turns (`gate`).
+//! - Each error of the core becomes a status and a body in one exhaustive `match`, `http::error`.
 #![forbid(unsafe_code)]
 
 mod buffer_pool;

@@ -1,11 +1,12 @@
-//! An embedded, crash-safe, synchronous key-value engine: a log-structured merge tree that loses nothing.
+//! An embedded key-value engine: a log-structured merge tree that survives crashes and has a synchronous API.
 //!
-//! Byte keys up to 64 KiB, values up to 64 MiB, ordered scans, read points, checkpoints. One process at a time opens a
-//! store; any number of threads use it.
+//! Keys have up to 64 KiB, values up to 64 MiB. It has ordered scans, reads of a fixed point in time, and checkpoints.
+//! One process at a time opens a store, and any number of its threads use it.
 //!
-//! Modules, top to bottom: `engine` (the public API), `commit` (group commit), `wal`, `memtable`, `sst`, `levels` and
-//! `manifest` (which files are live), `compaction`, `cursor` (ordered reading), `cache`, and `disk`, the only one that
-//! knows a file system. Each says its invariants at its top; the bytes on the disk are described in `docs/format.md`.
+//! Modules, top to bottom: `engine` (the public API), `commit` (group commit), `wal` (the write-ahead log), `memtable`,
+//! `sst` (sorted files), `levels` and `manifest` (which files are current), `compaction`, `cursor` (ordered reads),
+//! `cache`, and `disk`, the only module that uses the file system. The header of each lists its invariants;
+//! `docs/format.md` describes the bytes on disk.
 #![forbid(unsafe_code)]
 
 mod batch;

@@ -1,17 +1,15 @@
-//! Order and durability: batches go in, committed batches come out through the fold.
+//! Order and durability: batches of writes go in, and committed batches come out, in order.
 //!
-//! `core` builds a [`Batch`] of puts and deletes with preconditions and calls [`Store::commit`].
-//! The store judges the preconditions, gives the batch its [`Position`], makes it as durable as the
-//! store promises, and hands it to the [`Fold`], in order, before the commit is acknowledged. One
-//! code path feeds the view at start, on a leader and on a follower alike.
+//! `core` builds a [`Batch`] of puts and deletes with preconditions and calls [`Store::commit`]. The store checks the
+//! preconditions, gives the batch its [`Position`], makes it as durable as the store promises, and passes it to the
+//! attached [`Fold`], which updates the server's memory. Only then is the commit acknowledged. The same code feeds the
+//! memory at start, on a leader and on a follower.
 //!
 //! Invariants:
-//! - A batch is applied whole or not at all; of two batches with the same precondition at most one
-//!   commits.
-//! - An attached fold sees the state once, when it is attached, and from then on every committed
-//!   batch exactly once, in position order.
-//! - When [`Store::commit`] has resolved, the fold of that batch has returned: a writer reads its
-//!   own write.
+//! - A batch is applied completely or not at all. Of two batches with the same precondition, at most one commits.
+//! - An attached fold gets the whole state once, when it is attached, and then every committed batch exactly once, in
+//!   order of positions.
+//! - When [`Store::commit`] resolves, the fold has applied the batch: a writer reads its own write.
 #![forbid(unsafe_code)]
 
 mod batch;
