@@ -199,6 +199,7 @@ fn a_member_that_is_sealed_is_not_healthy() {
     let said = |id: u64, name: &str| of(of(&state["servers"], &format!("node-{id}")), name).clone();
     assert_eq!([1, 2, 3].map(|id| said(id, "healthy")), [true, true, false].map(Json::from));
     assert_eq!(said(3, "node_status"), "alive".into(), "it is heard");
+    assert_eq!(said(3, "sealed"), true.into(), "why it is not healthy");
     assert_eq!((&state["healthy"], &state["failure_tolerance"]), (&false.into(), &0_u64.into()));
     let (page, _) = site.read("kallisto/cluster");
     assert_eq!((&page["healthy"], &page["failure_tolerance"]), (&false.into(), &0_u64.into()));

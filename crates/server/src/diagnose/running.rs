@@ -228,7 +228,11 @@ fn check_autopilot(told: FetchOutcome) -> DiagnoseCheck {
         let servers = state.get("servers").and_then(Json::as_object).cloned().unwrap_or_default();
         let ill = servers.iter().filter_map(|(server, about)| {
             let about = about.as_object().filter(|about| !is(about, "healthy"))?;
-            Some(format!("{server} is not healthy: last contact {}", text(about, "last_contact")))
+            let why = match is(about, "sealed") {
+                true => "sealed".to_owned(),
+                false => format!("last contact {}", text(about, "last_contact")),
+            };
+            Some(format!("{server} is not healthy: {why}"))
         });
         let mut said = vec![tolerance];
         said.extend(ill);
@@ -352,6 +356,16 @@ mod tests {
         ] {
             assert_eq!(check_health(&map(health)).status(), status, "{health}");
         }
+    }
+
+    #[test]
+    fn a_member_that_is_not_healthy_is_named_with_why() {
+        let servers = r#"{"one":{"healthy":true},"two":{"healthy":false,"sealed":true,"last_contact":"9ms"},"three":{"healthy":false,"last_contact":"12s"}}"#;
+        let state = format!(r#"{{"healthy":false,"failure_tolerance":0,"servers":{servers}}}"#);
+        let said = format!("{:?}", check_autopilot(data(&state)));
+        assert!(said.contains("two is not healthy: sealed"), "{said}");
+        assert!(said.contains("three is not healthy: last contact 12s"), "{said}");
+        assert!(!said.contains("one is"), "{said}");
     }
 
     #[test]

@@ -204,7 +204,7 @@ pub(super) async fn state(
             true => 0,
             false => unheard_nanos(member, led) / 1_000_000,
         };
-        let server = Json::object([
+        let mut server = Json::object([
             ("id", member_name(&member.peer).into()),
             ("name", member_name(&member.peer).into()),
             ("address", member.peer.cluster_address.as_str().into()),
@@ -220,6 +220,9 @@ pub(super) async fn state(
                 if member.role == MemberRole::Voter { "voter" } else { "non-voter" }.into(),
             ),
         ]);
+        if let (true, Json::Object(server)) = (sealed.contains(&member.peer.id), &mut server) {
+            server.insert("sealed".to_owned(), true.into());
+        }
         servers.insert(member_name(&member.peer), server);
     }
     let leader = members.iter().find(|member| member.peer.id == leadership.leader_id);

@@ -71,7 +71,11 @@ pub(super) async fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
     let own_version = core.info.release.as_str();
     let shown = described.iter().map(|one| show(one, &leadership, own_version, now)).collect();
     let voters = || described.iter().filter(|one| one.member.role == MemberRole::Voter);
-    let healthy = voters().filter(|one| one.is_healthy).count();
+    // One that is sealed stores and votes, but answers nothing and cannot lead.
+    let is_sealed =
+        |one: &Described<'_>| one.said.as_ref().is_some_and(|said| said.sealed == Some(true));
+    let is_well = |one: &Described<'_>| one.is_healthy && !is_sealed(one);
+    let healthy = voters().filter(|one| is_well(one)).count();
     let tolerance = healthy.saturating_sub(voters().count() / 2 + 1);
     let events = core.metrics.history.events().into_iter().map(|event| {
         Json::object([
@@ -90,7 +94,7 @@ pub(super) async fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
     Ok(Response::data(&Json::object([
         ("members", Json::Array(shown)),
         ("failure_tolerance", (tolerance as u64).into()),
-        ("healthy", described.iter().all(|one| one.is_healthy).into()),
+        ("healthy", described.iter().all(is_well).into()),
         ("term", leadership.term.into()),
         ("applied", position.into()),
         ("events", Json::Array(events.collect())),
@@ -118,8 +122,7 @@ fn describe<'a>(
     Described {
         member,
         round_trip_ms: answer.map(|answer| answer.round_trip.as_secs_f64() * 1e3),
-        // One that is sealed stores and votes, but answers nothing and cannot lead.
-        is_healthy: is_healthy && said.as_ref().is_none_or(|said| said.sealed != Some(true)),
+        is_healthy,
         behind: position.saturating_sub(reached),
         said,
     }
