@@ -63,7 +63,10 @@ impl EngineFailure {
             StoreError::Poisoned(_) => {
                 Some("what was synced is safe; look at the disk, then check")
             }
-            StoreError::Corrupt { .. } => Some("restore the directory from a copy"),
+            // A member of a cluster that forgot what it acknowledged would harm the others.
+            StoreError::Corrupt { .. } => Some(
+                "restore the directory from a copy, unless it is a server's: replace that server in its cluster, or restore a snapshot",
+            ),
             StoreError::Unsupported { .. } => Some("use the release that wrote it"),
             StoreError::Invalid(_) | StoreError::Io(_) | StoreError::Closed => None,
         }
