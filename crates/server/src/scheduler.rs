@@ -128,7 +128,7 @@ impl Scheduler {
                     awaits_others = false;
                     seal = try_seal(&core);
                 }
-                if core.take_sealed_by_state() {
+                if core.take_due_seal() {
                     seal = try_seal(&core);
                 }
                 if seal == AutoUnseal::Pending && passes.is_multiple_of(SEAL_PASSES) {

@@ -59,8 +59,8 @@ pub(crate) struct Opener {
     pub(crate) audit: Arc<Audit>,
     pub(crate) services: Arc<EngineServices>,
     pub(crate) threads: Arc<dyn Threads>,
-    /// What came does not open under these keys, and sealed the server.
-    pub(crate) sealed_by_state: Arc<AtomicBool>,
+    /// Set once what came does not open under these keys, and sealed the server.
+    pub(crate) seal_is_due: Arc<AtomicBool>,
 }
 
 /// The keys of the state, and what is derived from them.

@@ -104,7 +104,7 @@ impl Rebuild {
         store.detach();
         self.opener.audit.clear();
         crate::storage::candidacy::stand(store, Candidacy::Reluctant);
-        self.opener.sealed_by_state.store(true, Ordering::Release);
+        self.opener.seal_is_due.store(true, Ordering::Release);
     }
 }
 

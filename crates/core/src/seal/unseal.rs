@@ -116,10 +116,15 @@ impl Core {
         self.open(root, turn).await
     }
 
-    /// Whether a state that came, as a backup of another cluster, sealed this server since this was asked last. A seal that
-    /// opens by itself may open it again, as it would at a start; it is no operator's seal.
-    pub fn take_sealed_by_state(&self) -> bool {
-        self.sealed_by_state.swap(false, Ordering::AcqRel)
+    /// Whether a seal that opens by itself is to be tried as at a start, since this was asked last: a state that came, as a backup of another cluster,
+    /// sealed this server, or the seal did not open when the server was initialised or was to join. It was no operator who sealed it.
+    pub fn take_due_seal(&self) -> bool {
+        self.seal_is_due.swap(false, Ordering::AcqRel)
+    }
+
+    /// Has the seal tried again by whoever asks [`Core::take_due_seal`].
+    pub(crate) fn try_seal_again(&self) {
+        self.seal_is_due.store(true, Ordering::Release);
     }
 
     /// Wraps the unseal key again, so that the seal's key before is needed no more. Failing leaves
@@ -166,7 +171,7 @@ impl Core {
             audit: Arc::clone(&self.audit),
             services: Arc::clone(&self.services),
             threads: Arc::clone(&self.threads),
-            sealed_by_state: Arc::clone(&self.sealed_by_state),
+            seal_is_due: Arc::clone(&self.seal_is_due),
         };
         let store = Arc::clone(&self.store);
         let slot = Arc::clone(&self.context);

@@ -72,8 +72,8 @@ pub struct Core {
     pub(crate) loaded: Arc<LoadedSnapshots>,
     /// Turns of those who follow audit records to read a block of a file.
     pub(crate) record_reads: Arc<Semaphore>,
-    /// A state that came does not open under the keys, and sealed the server.
-    pub(crate) sealed_by_state: Arc<AtomicBool>,
+    /// Whether a seal that opens by itself is to be tried: see [`Core::take_due_seal`].
+    pub(crate) seal_is_due: Arc<AtomicBool>,
     /// How often the keys were dropped.
     pub(crate) sealings: watch::Sender<u64>,
     /// What was said of how old the view is.
@@ -112,7 +112,7 @@ impl Core {
             saves: Arc::new(Semaphore::new(SAVES_MAX)),
             loaded: Arc::default(),
             record_reads: Arc::new(Semaphore::new(RECORD_READS_MAX)),
-            sealed_by_state: Arc::default(),
+            seal_is_due: Arc::default(),
             sealings: watch::Sender::new(0),
             told: LastHeard::default(),
             stopwatch: Arc::new(|| Duration::ZERO),

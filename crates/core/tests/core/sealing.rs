@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kallisto_core::{BackgroundTask, Error, Operation, OwnThreads, Response, Threads};
+use kallisto_core::{AutoSeal, BackgroundTask, Error, Operation, OwnThreads, Response, Threads};
 use kallisto_store::{Batch, Records, Store, Visit};
 
 use crate::support::{Site, ask, data_text, sealed};
@@ -210,4 +210,46 @@ fn records_swapped_on_disk_are_refused() {
         }
     }
     site.unseal();
+}
+
+/// A seal by a service that may not answer.
+#[derive(Default)]
+struct ServiceSeal {
+    answers: AtomicBool,
+}
+
+impl AutoSeal for ServiceSeal {
+    fn name(&self) -> &str {
+        "service"
+    }
+
+    fn wrap(&self, key: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(key.to_vec())
+    }
+
+    fn unwrap(&self, wrapped: &[u8]) -> Result<zeroize::Zeroizing<Vec<u8>>, String> {
+        match self.answers.load(Ordering::Acquire) {
+            true => Ok(wrapped.to_vec().into()),
+            false => Err("no answer".to_owned()),
+        }
+    }
+
+    fn is_outdated(&self, _: &[u8]) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_seal_that_did_not_open_after_an_initialisation_is_tried_again() {
+    let seal = Arc::<ServiceSeal>::default();
+    let core = sealed(Arc::default(), 1 << 20).with_auto_seal(Arc::clone(&seal) as _);
+    assert!(!core.take_due_seal());
+    let shares = r#"{"recovery_shares":1,"recovery_threshold":1}"#;
+    assert!(ask(&core, Operation::Update, "sys/init", shares).is_ok());
+    assert!(core.is_sealed());
+    assert_eq!([core.take_due_seal(), core.take_due_seal()], [true, false]);
+    seal.answers.store(true, Ordering::Release);
+    pollster::block_on(core.auto_unseal()).unwrap();
+    assert!(!core.is_sealed());
+    assert!(!core.take_due_seal());
 }

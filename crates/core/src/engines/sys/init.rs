@@ -52,7 +52,8 @@ pub(super) async fn write(core: &Core, request: &Request<'_>) -> Result<Response
     if core.auto_seal.is_some()
         && let Err(error) = core.auto_unseal().await
     {
-        tracing::error!(%error, "initialized, but not unsealed by its seal: start the server again");
+        tracing::error!(%error, "initialized, but not unsealed by its seal; trying again");
+        core.try_seal_again();
     }
     Ok(Response::Bare { code: OK, body: reply(&made) })
 }

@@ -64,7 +64,8 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
     core.join(target, request.now).await?;
     // A seal that opens by itself is enough to join at once; it is tried again when it does not answer.
     if let Err(error) = core.auto_unseal().await {
-        tracing::error!(%error, "not joined yet");
+        tracing::error!(%error, "not joined yet; trying again");
+        core.try_seal_again();
     }
     Ok(joined())
 }
