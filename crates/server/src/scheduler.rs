@@ -39,8 +39,26 @@ pub(super) fn try_seal(core: &Core) -> AutoUnseal {
     }
 }
 
+/// Opens the seal as [`try_seal`] does, once more: what it fails of may go on for hours.
+fn try_seal_again(core: &Core, told: &mut ToldFailures, pass: u64) -> AutoUnseal {
+    match pollster::block_on(core.auto_unseal()) {
+        Ok(()) => AutoUnseal::Done,
+        Err(error) => {
+            if let Some(times) = told.pass("to unseal", &error.to_string(), pass) {
+                tracing::error!(%error, times, "not unsealed; trying again");
+            }
+            AutoUnseal::Pending
+        }
+    }
+}
+
 /// Asks each server of the configuration until one answers; true once one did.
-fn try_joining(core: &Core, joins: &mut Vec<JoinTarget>) -> bool {
+fn try_joining(
+    core: &Core,
+    joins: &mut Vec<JoinTarget>,
+    told: &mut ToldFailures,
+    pass: u64,
+) -> bool {
     if joins.is_empty() {
         return false;
     }
@@ -54,7 +72,12 @@ fn try_joining(core: &Core, joins: &mut Vec<JoinTarget>) -> bool {
                 joins.clear();
                 return true;
             }
-            Err(error) => tracing::warn!(%error, "not joined yet; trying again"),
+            Err(error) => {
+                let what = format!("to join {}", target.api_address);
+                if let Some(times) = told.pass(&what, &error.to_string(), pass) {
+                    tracing::warn!(%error, times, "not joined yet; trying again");
+                }
+            }
         }
     }
     false
@@ -66,7 +89,7 @@ fn is_blank_among_others(core: &Core) -> bool {
     is_shared && core.is_blank().unwrap_or(false)
 }
 
-/// What was logged of jobs that failed: one may fail every second, and the log may be on the disk that is full.
+/// What was logged of jobs, and of tries to unseal and to join, that failed: one may fail every second, and the log may be on the disk that is full.
 #[derive(Default)]
 struct ToldFailures(BTreeMap<String, ToldFailure>);
 
@@ -121,18 +144,19 @@ impl Scheduler {
             let mut told = ToldFailures::default();
             while stopped.recv_timeout(PASS) == Err(RecvTimeoutError::Timeout) {
                 passes += 1;
-                if passes.is_multiple_of(JOIN_PASSES) && try_joining(&core, &mut joins) {
+                if passes.is_multiple_of(JOIN_PASSES)
+                    && try_joining(&core, &mut joins, &mut told, passes)
+                {
                     seal = try_seal(&core);
                 }
                 if awaits_others && !core.is_blank().unwrap_or(true) {
                     awaits_others = false;
                     seal = try_seal(&core);
                 }
-                if core.take_due_seal() {
-                    seal = try_seal(&core);
-                }
-                if seal == AutoUnseal::Pending && passes.is_multiple_of(SEAL_PASSES) {
-                    seal = try_seal(&core);
+                if core.take_due_seal()
+                    || (seal == AutoUnseal::Pending && passes.is_multiple_of(SEAL_PASSES))
+                {
+                    seal = try_seal_again(&core, &mut told, passes);
                 }
                 if let Err(failed) = pollster::block_on(core.run_due_jobs(SystemClock.now())) {
                     for job in failed.iter() {
