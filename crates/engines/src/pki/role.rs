@@ -261,7 +261,11 @@ impl PkiRole {
     ///
     /// # Errors
     /// [`Error::Invalid`] saying what cannot be.
-    fn of(shown: Map) -> Result<Self, Error> {
+    fn of(mut shown: Map) -> Result<Self, Error> {
+        // Of what is not kept nothing can be revoked when a lease ends.
+        if GivenFields(Fields::new(&shown)).flag("no_store", false)? {
+            shown.insert("generate_lease".to_owned(), false.into());
+        }
         let given = GivenFields(Fields::new(&shown));
         let (ttl, max_ttl) = (given.secs("ttl", 0)?, given.secs("max_ttl", 0)?);
         if max_ttl > 0 && ttl > max_ttl {

@@ -12,6 +12,9 @@ use super::role::PkiRole;
 const LEASES: &str = "it is encouraged to disable generate_lease and rely on PKI's native capabilities when possible; this \
      option can cause instance-wide issues with large numbers of issued certificates";
 
+const NO_LEASES: &str = "mutually exclusive values no_store=true and generate_lease=true were both specified; no_store=true \
+     takes priority";
+
 fn record(name: &str) -> String {
     format!("role/{name}")
 }
@@ -24,12 +27,15 @@ pub(super) fn warn_of_case(state: &PkiState, name: &str) -> Option<String> {
     Some(format!("Names of roles are case-sensitive: {name} is not the role {twin}, which exists"))
 }
 
-fn warnings(call: &Call<'_>, role: &PkiRole) -> Result<Vec<String>, Error> {
+fn warnings(call: &Call<'_>, role: &PkiRole, given: GivenFields<'_>) -> Result<Vec<String>, Error> {
     let memory: &Pki = call.memory()?;
     let state = memory.read();
     let mut warnings = Vec::from_iter(warn_of_case(&state, call.params.get("name")));
     if role.generates_lease {
         warnings.push(LEASES.to_owned());
+    }
+    if role.stores_nothing && given.flag("generate_lease", false)? {
+        warnings.push(NO_LEASES.to_owned());
     }
     if role.issuer_ref != "default" && state.issuer(&role.issuer_ref).is_err() {
         warnings.push(format!(
@@ -58,8 +64,9 @@ fn decode(bytes: &[u8]) -> Result<PkiRole, Error> {
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let record = record(call.name("name")?);
     let body = call.request.object()?;
-    let role = PkiRole::read(GivenFields::of(&body))?;
-    let warnings = warnings(&call, &role)?;
+    let given = GivenFields::of(&body);
+    let role = PkiRole::read(given)?;
+    let warnings = warnings(&call, &role, given)?;
     call.storage.put(&record, role.encode()).await?;
     Ok(answer::data(role.shown, warnings))
 }
@@ -74,7 +81,7 @@ pub(super) async fn patch(call: Call<'_>) -> Result<Response, Error> {
         Ok(role)
     });
     let role = role.await?;
-    let warnings = warnings(&call, &role)?;
+    let warnings = warnings(&call, &role, GivenFields::of(&patch))?;
     Ok(answer::data(role.shown, warnings))
 }
 

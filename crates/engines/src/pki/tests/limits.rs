@@ -116,6 +116,20 @@ fn a_ca_below_another_one_has_less_of_everything() {
     assert_eq!(ends(r#","ttl":"2h""#), NOW + 3600);
 }
 
+/// A lease would end, and its certificate would not: nobody knows it any more.
+#[test]
+fn what_is_not_kept_has_no_lease() {
+    let (mount, _) = with_root();
+    let body = r#"{"allow_any_name":true,"key_type":"ec","no_store":true,"generate_lease":true}"#;
+    let shown = mount.ask(NOW, Update, "roles/both", body).unwrap();
+    assert_eq!(Mount::text(&shown, "generate_lease"), "false");
+    issue(&mount, "both", r#"{"common_name":"a"}"#).unwrap();
+    assert!(mount.leased().is_empty());
+    let kept = r#"{"no_store":false,"generate_lease":true}"#;
+    let shown = mount.ask(NOW, Patch, "roles/both", kept).unwrap();
+    assert_eq!(Mount::text(&shown, "generate_lease"), "true");
+}
+
 #[test]
 fn the_beginning_is_bound() {
     let (mount, root) = with_root();
