@@ -253,7 +253,9 @@ impl PkiRole {
             "" => Some(PkiKeyKind::named("rsa", bits).map_err(refuse)?),
             name => Some(PkiKeyKind::named(name, bits).map_err(refuse)?),
         };
-        show("key_bits", kind.map_or(0, |kind| i64::from(kind.bits())).into());
+        // Where they say nothing they are shown as they were given.
+        let own = kind.map_or(0, |kind| i64::from(kind.bits()));
+        show("key_bits", if own == 0 { bits } else { own }.into());
         Self::of(shown)
     }
 

@@ -130,6 +130,24 @@ fn what_is_not_kept_has_no_lease() {
     assert_eq!(Mount::text(&shown, "generate_lease"), "true");
 }
 
+/// Terraform sends 2048 whatever the type is, and finds a difference if it is shown another number.
+#[test]
+fn bits_that_say_nothing_of_a_type_of_keys_are_shown_as_they_were_given() {
+    let (mount, _) = with_root();
+    for kind in ["ed25519", "any"] {
+        let body = format!(r#"{{"allow_any_name":true,"key_type":"{kind}","key_bits":2048}}"#);
+        mount.ask(NOW, Update, "roles/bits", &body).unwrap();
+        let shown = mount.ask(NOW, Read, "roles/bits", "").unwrap();
+        assert_eq!(Mount::text(&shown, "key_bits"), "2048", "{kind}");
+        let asked = r#"{"common_name":"a","key_type":"ed25519"}"#;
+        let issued = issue(&mount, "bits", asked).unwrap();
+        assert_eq!(Mount::text(&issued, "private_key_type"), "ed25519", "{kind}");
+    }
+    // Of another type they are the usual ones again.
+    let shown = mount.ask(NOW, Patch, "roles/bits", r#"{"key_type":"ec"}"#).unwrap();
+    assert_eq!(Mount::text(&shown, "key_bits"), "256");
+}
+
 #[test]
 fn the_beginning_is_bound() {
     let (mount, root) = with_root();
