@@ -1,9 +1,10 @@
 //! What a leader and its followers know of the members, and what they do about them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
-use kallisto_core::{Json, Operation, Path, Request, Response};
+use kallisto_core::{Error, Json, Operation, Path, Request, Response};
 use kallisto_store::{MemberChange, MemoryStore, Store};
 
 use crate::member_site::{LEARNER, Port, Site, VOTER, items, member, of};
@@ -154,6 +155,24 @@ fn the_cluster_is_shown_with_what_each_member_says_and_what_its_leader_knows() {
     }
 }
 
+/// Nobody knows then what the others were sent: they are as far as they say, and as well as they answer.
+#[test]
+fn while_nobody_leads_the_others_are_believed_what_they_say_of_themselves() {
+    let said = vec![Some((r#"{"applied":1}"#.to_owned(), 3)), None];
+    let port = Arc::new(Port { said, ..Port::default() });
+    let members = (1..=3).map(|id| member(id, VOTER, None)).collect();
+    let site = Site::with(members, move |core| core.with_port(port));
+    *site.cluster.leader_id.lock().unwrap() = 0;
+    let (shown, _) = site.read("kallisto/cluster");
+    let members = items(&shown["members"]);
+    let told = |name: &str| members.iter().map(|one| of(one, name).clone()).collect::<Vec<_>>();
+    assert_eq!(told("healthy"), [true, true, false].map(Json::from));
+    assert_eq!(told("role"), ["voter", "voter", "voter"].map(Json::from));
+    let Json::Number(applied) = &shown["applied"] else { panic!("no number") };
+    let behind: u64 = applied.parse::<u64>().unwrap() - 1;
+    assert_eq!(told("behind"), [0_u64.into(), behind.into(), 0_u64.into()]);
+}
+
 #[test]
 fn a_standby_is_well_for_those_who_take_one_whatever_they_call_it() {
     let site = Site::of_voters(3);
@@ -173,6 +192,35 @@ fn a_standby_is_well_for_those_who_take_one_whatever_they_call_it() {
         assert_eq!(code(query), 200, "{query:?}");
     }
     assert_eq!(code(&[("standbyok", "false")]), 429);
+}
+
+#[test]
+fn a_certificate_is_shown_to_whom_one_joins_with_its_key_or_not_at_all() {
+    let port = Arc::<Port>::default();
+    let held = Arc::clone(&port);
+    let site = Site::blank(vec![member(1, VOTER, None)], move |core| core.with_port(held));
+    // Attempts are made some seconds apart.
+    let clock = AtomicI64::new(0);
+    let target = |more: &str| {
+        let now = Timestamp::from_second(clock.fetch_add(10, Ordering::SeqCst)).unwrap();
+        let body = format!(r#"{{"leader_api_addr":"https://10.0.0.2:8200/"{more}}}"#);
+        let path = Path::decode("sys/storage/raft/join").unwrap();
+        let asked = Request::new(Operation::Update, path, now);
+        let asked = Request { body: body.as_bytes(), ..asked };
+        let refused = pollster::block_on(site.core.handle(&asked));
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        port.targets.lock().unwrap().pop().unwrap()
+    };
+    let plain = target("");
+    assert_eq!((plain.client_identity, plain.server_name), (None, None));
+    assert_eq!((plain.api_address.as_str(), plain.wants), ("https://10.0.0.2:8200", VOTER));
+    let both = target(r#","leader_client_cert":"c","leader_client_key":"k""#);
+    assert_eq!(both.client_identity, Some(("c".to_owned(), "k".to_owned())));
+    for half in [r#","leader_client_cert":"c""#, r#","leader_client_key":"k""#] {
+        assert_eq!(target(half).client_identity, None, "{half}");
+    }
+    let named = target(r#","leader_tls_servername":"node","non_voter":true"#);
+    assert_eq!((named.server_name.as_deref(), named.wants), (Some("node"), LEARNER));
 }
 
 #[test]

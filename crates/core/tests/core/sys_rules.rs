@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kallisto_core::json::{Json, Map, parse_object};
+use kallisto_core::json::{Json, Map};
 use kallisto_core::{
     Core, Error, InitSpec, Initialized, Operation, Path, Request, Response, RouteAccess, ServerInfo,
 };
