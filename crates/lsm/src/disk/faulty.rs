@@ -208,7 +208,7 @@ impl FaultyState {
         }
     }
 
-    /// Whether there is no room for anything new. Directories are not counted among the operations.
+    /// Whether there is no room for anything new.
     fn is_full(&self) -> bool {
         self.fault.is_some_and(|fault| {
             let is_now = (fault.from..fault.until).contains(&self.operations);
@@ -230,6 +230,8 @@ impl Disk for FaultyDisk {
         let mut state = lock(&self.state);
         let is_there = state.dirs.contains(dir) || state.inodes.keys().any(|p| p.starts_with(dir));
         if !is_there && state.is_full() {
+            // One that is made is not counted among the operations, since nothing fails that makes one but this.
+            state.operations += 1;
             return Err(io::Error::from_raw_os_error(ENOSPC));
         }
         self.inner.create_dir(dir)?;
