@@ -62,7 +62,7 @@ pub(crate) struct JoiningWrite<'a> {
 }
 
 /// What a write is that can be committed together with others.
-pub(crate) enum Joining {
+pub(crate) enum JoinAnswer {
     /// What it changes; its latch is held.
     Changes(Batch),
     /// Somebody else writes what it changes; nothing was done.
@@ -124,7 +124,7 @@ pub(crate) trait ServerEngine: Sync {
 
     /// What a write changes that can be committed together with others, where its answer tells nothing but that it is done. `None` where it would be
     /// refused, has to wait, or takes long, and for everything else that goes its own way: then nothing was done.
-    fn join(&self, _joining: JoiningWrite<'_>) -> Option<Joining> {
+    fn join(&self, _joining: JoiningWrite<'_>) -> Option<JoinAnswer> {
         None
     }
 

@@ -20,7 +20,7 @@ use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::caller::call::AuthzRequest;
-use crate::dispatch::server_engine::{Joining, JoiningWrite};
+use crate::dispatch::server_engine::{JoinAnswer, JoiningWrite};
 use crate::limits::{LIGHT_BODY_BYTES_MAX, RUN_WRITES_MAX};
 use crate::metrics::{self, InFlight};
 use crate::pipeline::fast_path::FastPathCaller;
@@ -134,8 +134,8 @@ impl RunWriter<'_> {
             author: &mut self.author,
         };
         match engine.join(joining)? {
-            Joining::Busy(latch) => Some(JoinOutcome::Busy(BusyWrite(latch))),
-            Joining::Changes(changes) => {
+            JoinAnswer::Busy(latch) => Some(JoinOutcome::Busy(BusyWrite(latch))),
+            JoinAnswer::Changes(changes) => {
                 run.batch.append(changes);
                 run.waiting.push(InFlight::of(request));
                 Some(JoinOutcome::Joined)

@@ -23,12 +23,12 @@ pub(crate) type RunOutcome = Result<bool, Error>;
 
 /// The run that writes of a worker join.
 pub(crate) struct TurnWrites {
-    open: Mutex<Option<OpenRun>>,
+    open: Mutex<Option<OpenTurn>>,
     wake_queue: Arc<WakeQueue>,
 }
 
 /// A run that may be joined.
-struct OpenRun {
+struct OpenTurn {
     run: WriteRun,
     waiting: Vec<oneshot::Sender<RunOutcome>>,
 }
@@ -38,7 +38,7 @@ pub(super) struct JoiningWrites<'a, 'w> {
     core: &'a Arc<Core>,
     writes: &'a Arc<TurnWrites>,
     writer: RunWriter<'w>,
-    open: MutexGuard<'a, Option<OpenRun>>,
+    open: MutexGuard<'a, Option<OpenTurn>>,
     /// How those of them end that joined, run by run.
     runs: Vec<oneshot::Receiver<RunOutcome>>,
     /// Whether the open run is the last of `runs`.
@@ -72,7 +72,7 @@ impl TurnWrites {
     }
 
     /// A panic under this lock leaves a run that may be committed or not, which is what its writes are told.
-    fn lock(&self) -> MutexGuard<'_, Option<OpenRun>> {
+    fn lock(&self) -> MutexGuard<'_, Option<OpenTurn>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,14 +88,14 @@ impl TurnWrites {
     }
 
     /// Commits a run now.
-    fn close(&self, open: OpenRun, core: &Arc<Core>) {
+    fn close(&self, open: OpenTurn, core: &Arc<Core>) {
         let core = Arc::clone(core);
         let mut ring = TaskRing::new(Arc::clone(&self.wake_queue));
         tokio::spawn(async move { open.finish(&core, &mut ring).await });
     }
 }
 
-impl OpenRun {
+impl OpenTurn {
     async fn finish(self, core: &Core, ring: &mut TaskRing) {
         let Self { run, waiting } = self;
         let Some(under_way) = run.commit() else { return };
@@ -118,7 +118,7 @@ impl JoiningWrites<'_, '_> {
         let (writes, core, writer) = (self.writes, self.core, &mut self.writer);
         let open = self.open.get_or_insert_with(|| {
             writes.close_soon(core);
-            OpenRun { run: writer.begin_run(), waiting: Vec::new() }
+            OpenTurn { run: writer.begin_run(), waiting: Vec::new() }
         });
         match writer.join(&mut open.run, request, ready) {
             JoinOutcome::Joined => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::whole_core;
 
 use kallisto_core::admission::AdmissionLimits;
-use kallisto_core::json::{self, Json};
+use kallisto_core::json::Json;
 use kallisto_core::{Core, Initialized, Operation, Path, Request, Response, ServerInfo, TokenText};
 use kallisto_listener::{
     Frontend, ListenSettings, ProxyProtocol, Server, SystemClock, WallClock, resp,
@@ -34,7 +34,7 @@ pub(crate) enum Reply {
 }
 
 pub(crate) struct Site {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     server: Server,
     /// What unseals it.
     share: String,
@@ -98,30 +98,6 @@ impl Site {
             ..Request::new(Operation::Update, Path::literal(path).unwrap(), SystemClock.now())
         };
         pollster::block_on(self.core.handle(&request)).ok()
-    }
-
-    /// The value of a version of a secret, and who wrote it.
-    pub(crate) fn version_of(&self, key: &str, version: u64) -> Option<(String, String)> {
-        let version = version.to_string();
-        let read = |path: String, query| {
-            let request = Request {
-                token: Some(TokenText::new("root")),
-                query,
-                ..Request::new(Operation::Read, Path::literal(&path).unwrap(), SystemClock.now())
-            };
-            match pollster::block_on(self.core.handle(&request)) {
-                Ok(Response::Logical(found)) => Some(json::parse(&found.data).unwrap()),
-                _ => None,
-            }
-        };
-        let text = |found: Json, path: &[&str]| {
-            let end = path.iter().try_fold(&found, |at, name| at.as_object()?.get(*name));
-            end.and_then(Json::as_str).unwrap_or_default().to_owned()
-        };
-        let data = read(format!("secret/data/{key}"), vec![("version".into(), version.clone())])?;
-        let metadata = read(format!("secret/metadata/{key}"), Vec::new())?;
-        let author = ["versions", &version, "created_by", "display_name"];
-        Some((text(data, &["data", "value"]), text(metadata, &author)))
     }
 
     /// Stops it: connections are closed, and what was begun for them has ended.

@@ -1,6 +1,9 @@
-//! Writes that come together on one connection: each by its own rules, answered and written down in their order.
+//! Writes that come together, on one connection or several: each by its own rules, answered and written down in their order.
 
-use kallisto_core::json::Json;
+use kallisto_core::json::{self, Json};
+use kallisto_core::{Operation, Path, Request, Response, TokenText};
+
+use kallisto_listener::{SystemClock, WallClock as _};
 
 use super::resp::{Client, Reply, Site, bulk, encode, ok};
 use super::support::{Recorder, of_request};
@@ -250,6 +253,30 @@ fn a_transaction_ends_with_its_exec_whoever_asks() {
     assert_eq!(stranger.ask("GET a"), bulk("1"));
 }
 
+/// The value of a version of a secret, and who wrote it.
+fn version_of(site: &Site, key: &str, version: u64) -> Option<(String, String)> {
+    let version = version.to_string();
+    let read = |path: String, query| {
+        let request = Request {
+            token: Some(TokenText::new("root")),
+            query,
+            ..Request::new(Operation::Read, Path::literal(&path).unwrap(), SystemClock.now())
+        };
+        match pollster::block_on(site.core.handle(&request)) {
+            Ok(Response::Logical(found)) => Some(json::parse(&found.data).unwrap()),
+            _ => None,
+        }
+    };
+    let text = |found: Json, path: &[&str]| {
+        let end = path.iter().try_fold(&found, |at, name| at.as_object()?.get(*name));
+        end.and_then(Json::as_str).unwrap_or_default().to_owned()
+    };
+    let data = read(format!("secret/data/{key}"), vec![("version".into(), version.clone())])?;
+    let metadata = read(format!("secret/metadata/{key}"), Vec::new())?;
+    let author = ["versions", &version, "created_by", "display_name"];
+    Some((text(data, &["data", "value"]), text(metadata, &author)))
+}
+
 /// Writes of several connections are committed together: each is still its own client's, and none is lost or overwritten by one that was decided on
 /// the same version.
 #[test]
@@ -287,11 +314,11 @@ fn writes_of_many_connections_to_the_same_keys_are_each_a_version_of_their_own_a
     });
     for key in 0..KEYS {
         let versions: u64 = written.iter().map(|of_client| of_client[key]).sum();
-        let newest = site.version_of(&format!("shared/{key}"), versions);
+        let newest = version_of(&site, &format!("shared/{key}"), versions);
         assert!(newest.is_some(), "{versions} versions of {key}");
-        assert_eq!(site.version_of(&format!("shared/{key}"), versions + 1), None);
+        assert_eq!(version_of(&site, &format!("shared/{key}"), versions + 1), None);
         for version in 1..=versions {
-            let (value, author) = site.version_of(&format!("shared/{key}"), version).unwrap();
+            let (value, author) = version_of(&site, &format!("shared/{key}"), version).unwrap();
             assert_eq!(author, format!("token-{value}"));
         }
     }

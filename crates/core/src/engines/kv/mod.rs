@@ -23,7 +23,7 @@ use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::dispatch::route_handler::{self, ReadCall, RouteTable};
 use crate::dispatch::server_engine::{
-    EngineAnswer, Joining, JoiningWrite, RecoverSource, RunningRequest, ServerEngine, Weighed,
+    EngineAnswer, JoinAnswer, JoiningWrite, RecoverSource, RunningRequest, ServerEngine, Weighed,
 };
 use crate::engines::kv::access::Kv;
 use crate::engines::kv_batch;
@@ -85,7 +85,7 @@ impl ServerEngine for KvEngine {
         route_handler::answer_now(self.table(), run)
     }
 
-    fn join(&self, joining: JoiningWrite<'_>) -> Option<Joining> {
+    fn join(&self, joining: JoiningWrite<'_>) -> Option<JoinAnswer> {
         match (self.0, joining.path.strip_prefix("data/")) {
             (KvState::V2, Some(secret)) => v2::join(secret, joining),
             _ => None,

@@ -13,7 +13,7 @@ use super::decide;
 use crate::api::json::Json;
 use crate::api::request::BodyKind;
 use crate::caller::call::AuthorizedCall;
-use crate::dispatch::server_engine::{Joining, JoiningWrite};
+use crate::dispatch::server_engine::{JoinAnswer, JoiningWrite};
 use crate::engines::kv::access::{caller_as_author, check_entry_path, check_entry_size};
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::weight::LIGHT_METADATA_BYTES_MAX;
@@ -23,7 +23,10 @@ use crate::storage::latches::LatchOutcome;
 use crate::view::NamespaceContext;
 
 /// What a new version of the secret at `path` changes; `None` for a write that goes its own way.
-pub(in crate::engines::kv) fn join(path: &str, mut joining: JoiningWrite<'_>) -> Option<Joining> {
+pub(in crate::engines::kv) fn join(
+    path: &str,
+    mut joining: JoiningWrite<'_>,
+) -> Option<JoinAnswer> {
     let call = joining.call;
     let BodyKind::Fields(body) = call.body_kind else { return None };
     let data = match body.get("data") {
@@ -38,13 +41,13 @@ pub(in crate::engines::kv) fn join(path: &str, mut joining: JoiningWrite<'_>) ->
     }
     let key = keys::kv_meta(joining.mount.entry.id, path);
     if joining.held.try_hold(&key) == LatchOutcome::Busy {
-        return Some(Joining::Busy(joining.held.busy(&key)));
+        return Some(JoinAnswer::Busy(joining.held.busy(&key)));
     }
     let changes = changes(path, &key, data, &mut joining);
     if changes.is_none() {
         joining.held.let_go(&key);
     }
-    changes.map(Joining::Changes)
+    changes.map(JoinAnswer::Changes)
 }
 
 /// What the write changes, whose latch is held.
