@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use kallisto_barrier::{Keyring, RootKey, SecretKey};
-use kallisto_store::{Candidacy, Fold, Seqno, Store};
+use kallisto_store::{AsOf, Candidacy, Fold, Seqno, Store};
 
 use super::rotate::start_reencryption;
 use crate::api::error::Error;
@@ -188,7 +188,8 @@ fn attach(store: &dyn Store, fold: Arc<dyn Fold>) -> Result<Seqno, Error> {
 /// leads in time it is unsealed all the same: the pipeline refuses what needs a recent view until a leader was heard.
 fn catch_up(store: &dyn Store, threads: &dyn Threads) {
     let Some(cluster) = store.replicated() else { return };
-    if cluster.is_alone() {
+    // Who is alone and has applied what it committed in an earlier run.
+    if cluster.as_of() == AsOf::ALWAYS {
         return;
     }
     let mut context = Context::from_waker(Waker::noop());

@@ -18,6 +18,7 @@ pub(crate) struct AgedStore {
     now_ns: AtomicU64,
     follows: AtomicBool,
     leaderless: AtomicBool,
+    alone: AtomicBool,
     removed: AtomicBool,
     is_readable: AtomicBool,
     shares_records: AtomicBool,
@@ -33,6 +34,7 @@ impl Default for AgedStore {
             now_ns: 100_000_000_000.into(),
             follows: false.into(),
             leaderless: false.into(),
+            alone: false.into(),
             removed: false.into(),
             is_readable: false.into(),
             shares_records: false.into(),
@@ -57,6 +59,12 @@ impl AgedStore {
     /// It is one of three, and nobody leads them.
     pub(crate) fn lose_leader(&self) {
         self.leaderless.store(true, Ordering::SeqCst);
+    }
+
+    /// It is the only one, and has yet to apply what it committed before it was started. It has when it is asked up to where that is.
+    pub(crate) fn start_alone(&self) {
+        self.alone.store(true, Ordering::SeqCst);
+        self.know_nothing();
     }
 
     /// Its backups can be read to their end, from now on.
@@ -143,7 +151,7 @@ impl Replicated for AgedStore {
     }
 
     fn is_alone(&self) -> bool {
-        false
+        self.alone.load(Ordering::SeqCst)
     }
 
     fn shares_records(&self) -> bool {
@@ -155,6 +163,9 @@ impl Replicated for AgedStore {
     }
 
     fn read_index(&self) -> Commit {
+        if self.is_alone() {
+            self.as_of.store(AsOf::ALWAYS.to_bits(), Ordering::SeqCst);
+        }
         Commit::decided(Ok(self.position()))
     }
 

@@ -28,6 +28,12 @@ impl HeaderSource for AskingForStale {
 
 /// A core with a secret, a policy and two tokens.
 fn site() -> (Arc<AgedStore>, Core) {
+    let (store, core, _) = site_with_key();
+    (store, core)
+}
+
+/// The same, and what unseals it.
+fn site_with_key() -> (Arc<AgedStore>, Core, String) {
     let store = Arc::<AgedStore>::default();
     let info = ServerInfo { max_staleness: MAX, ..ServerInfo::default() };
     let core = whole_core(Arc::clone(&store) as _, info);
@@ -39,7 +45,8 @@ fn site() -> (Arc<AgedStore>, Core) {
         let request = request_of(TOKEN, 0, Operation::Update, path, body);
         pollster::block_on(core.handle(&request)).unwrap()
     };
-    update("sys/unseal", &format!(r#"{{"key":"{}"}}"#, keys[0]));
+    let key = format!(r#"{{"key":"{}"}}"#, keys[0]);
+    update("sys/unseal", &key);
     update("secret/data/a", r#"{"data":{"v":"one"}}"#);
     for (name, stale_reads) in [("lax", ""), ("firm", "stale_reads = \\\"deny\\\"")] {
         let rule = r#"path \"secret/*\" { capabilities = [\"read\"] }"#;
@@ -49,7 +56,7 @@ fn site() -> (Arc<AgedStore>, Core) {
         let body = format!(r#"{{"id":"{name}","policies":[{both}]}}"#);
         update("auth/token/create", &body);
     }
-    (store, core)
+    (store, core, key)
 }
 
 fn ask(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
@@ -83,6 +90,17 @@ fn a_view_answers_up_to_its_bound_and_not_a_moment_longer() {
     assert_eq!(core.age(), None);
     let refusal = Error::Stale(Stale { age_secs: None, max_secs: 10, reached: None });
     assert_eq!(ask(&core, &secret).unwrap_err(), refusal);
+}
+
+/// After a restart it has to apply what it committed before; on a busy machine that takes longer than to unseal.
+#[test]
+fn who_unseals_a_server_without_others_is_answered_by_the_next_request() {
+    let (store, core, key) = site_with_key();
+    ask(&core, &request_of(TOKEN, 0, Operation::Update, "sys/seal", "{}")).unwrap();
+    store.start_alone();
+    ask(&core, &request_of(TOKEN, 0, Operation::Update, "sys/unseal", &key)).unwrap();
+    assert!(core.is_fresh());
+    assert!(ask(&core, &read(TOKEN, "secret/data/a")).is_ok());
 }
 
 #[test]

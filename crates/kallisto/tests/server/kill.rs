@@ -159,7 +159,7 @@ impl Pipeline {
         for place in 0..RING {
             let path = format!("two/data/{}", self.key(place));
             let reply = client.get(&path);
-            let found = held(reply.status, &reply.at("data.data.value"), &path);
+            let found = held(&reply, "data.data.value", &path);
             let known = &mut self.known[place];
             known.versions += u64::from(known.compare(found, &path, counts));
             let version = reply.at("data.metadata.version").parse().unwrap_or(0);
@@ -246,12 +246,12 @@ impl Writer {
         for place in 0..RING {
             let path = format!("one/w{}/{place}", self.name);
             let reply = client.get(&path);
-            let found = held(reply.status, &reply.at("data.number"), &path);
+            let found = held(&reply, "data.number", &path);
             self.v1[place].compare(found, &path, counts);
 
             let path = format!("two/data/w{}/{place}", self.name);
             let reply = client.get(&path);
-            let found = held(reply.status, &reply.at("data.data.number"), &path);
+            let found = held(&reply, "data.data.number", &path);
             let known = &mut self.v2[place];
             known.versions += u64::from(known.compare(found, &path, counts));
             let version = reply.at("data.metadata.version").parse().unwrap_or(0);
@@ -287,11 +287,11 @@ impl Known {
     }
 }
 
-fn held(status: u16, number: &str, path: &str) -> Held {
-    match status {
-        200 => Some(number.parse().unwrap()),
+fn held(reply: &Reply, number: &str, path: &str) -> Held {
+    match reply.status {
+        200 => Some(reply.at(number).parse().unwrap()),
         404 => None,
-        status => panic!("{path}: {status}"),
+        status => panic!("{path}: {status} {}", reply.body),
     }
 }
 
