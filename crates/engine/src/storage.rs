@@ -101,7 +101,7 @@ impl<'a> Storage<'a> {
     pub async fn put(self, name: &str, value: Vec<u8>) -> Result<(), Error> {
         check(name, &value)?;
         let puts = vec![(name.to_owned(), value)];
-        self.0.commit(Writes { puts, ..Writes::default() }).await.map(drop)
+        self.commit_all(Writes { puts, ..Writes::default() }).await
     }
 
     /// Makes records, together; nothing happens where one of them is there. For names that nobody else makes, such as those of random numbers: there
@@ -126,7 +126,7 @@ impl<'a> Storage<'a> {
     /// The store's refusal.
     pub async fn delete(self, name: &str) -> Result<(), Error> {
         let deletes = vec![name.to_owned()];
-        self.0.commit(Writes { deletes, ..Writes::default() }).await.map(drop)
+        self.commit_all(Writes { deletes, ..Writes::default() }).await
     }
 
     /// Changes records by what they say, together or not at all. `decide` may run more than once; `name` is the one that others change
@@ -178,9 +178,17 @@ impl<'a> Storage<'a> {
     /// The store's refusal.
     pub async fn delete_all(self, names: Vec<String>) -> Result<(), Error> {
         for some in names.chunks(TRANSACTION_RECORDS_MAX) {
-            self.0.commit(Writes { deletes: some.to_vec(), ..Writes::default() }).await?;
+            self.commit_all(Writes { deletes: some.to_vec(), ..Writes::default() }).await?;
         }
         Ok(())
+    }
+
+    /// Commits writes that depend on no record. They fail where all of the state is another one by now: the namespace is gone, or a backup was restored.
+    async fn commit_all(self, writes: Writes) -> Result<(), Error> {
+        match self.0.commit(writes).await? {
+            WriteOutcome::Committed => Ok(()),
+            WriteOutcome::Conflict => Err(Error::Conflict),
+        }
     }
 
     /// A page of the names directly in `folder`.
@@ -397,5 +405,38 @@ mod tests {
         assert_eq!((refused, storage.get("m").unwrap().is_none()), (Err(Error::NotFound), true));
         let long = now(storage.put("m", vec![0; ENTRY_BYTES_MAX + 1]));
         assert!(matches!(long, Err(Error::TooLarge(_))));
+    }
+
+    /// A backup took the place of the state, or the namespace has ended.
+    struct Replaced;
+
+    impl Backend for Replaced {
+        fn get(&self, _: &str) -> Result<Option<Stored>, Error> {
+            Ok(None)
+        }
+
+        fn list(&self, _: &str, _: Option<&str>, _: usize) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn scan(&self, _: &str, _: usize) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn commit(&self, _: Writes) -> BoxFuture<'_, Result<WriteOutcome, Error>> {
+            Box::pin(std::future::ready(Ok(WriteOutcome::Conflict)))
+        }
+
+        fn latch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Latch<'a>> {
+            Box::pin(std::future::ready(Box::new(()) as Latch<'a>))
+        }
+    }
+
+    #[test]
+    fn what_was_not_written_is_not_acknowledged() {
+        let storage = Storage::new(&Replaced);
+        assert_eq!(now(storage.put("n", Vec::new())), Err(Error::Conflict));
+        assert_eq!(now(storage.delete("n")), Err(Error::Conflict));
+        assert_eq!(now(storage.delete_all(vec!["n".to_owned()])), Err(Error::Conflict));
     }
 }
