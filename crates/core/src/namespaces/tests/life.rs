@@ -329,3 +329,23 @@ fn entities_and_groups_say_of_which_namespace_they_are() {
         }
     }
 }
+
+#[test]
+fn a_deleted_namespace_that_cannot_be_cleared_keeps_no_other_waiting() {
+    let (store, core, _) = open();
+    for name in ["a", "b"] {
+        make(&core, "", name);
+    }
+    let [first, second] = ["a/", "b/"].map(|path| number(&core, path));
+    let mut damage = Batch::new();
+    damage.put(keys::inside(first, b"zz"), b"damaged".to_vec());
+    pollster::block_on(store.commit(damage)).unwrap();
+    for name in ["a", "b"] {
+        root("").ask(&core, Delete, &format!("sys/namespaces/{name}"), "").unwrap();
+    }
+    let ran = pollster::block_on(core.run_due_jobs(Timestamp::UNIX_EPOCH));
+    assert!(ran.is_err(), "what is damaged is told of");
+    let context = core.context.load_full().unwrap();
+    let is_known = |number| context.view.namespaces.with_number(number).is_some();
+    assert!(is_known(first) && !is_known(second));
+}
