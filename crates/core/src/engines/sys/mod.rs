@@ -26,6 +26,8 @@ mod pgp;
 mod policies;
 mod policy_check;
 mod quotas;
+#[cfg(test)]
+mod races;
 pub(crate) mod raft;
 mod rekey;
 mod remount;

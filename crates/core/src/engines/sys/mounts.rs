@@ -21,6 +21,7 @@ use crate::records::engine_kind::EngineKind;
 use crate::records::mount::LeaseTimes;
 use crate::records::mount::MountEntry;
 use crate::storage::keys::{self, MountId};
+use crate::storage::transact::transact;
 use crate::view::NamespaceContext;
 use crate::view::{Closed, Mount};
 use kallisto_engine::Class;
@@ -257,10 +258,24 @@ pub(super) async fn unmount(
         mount: Some(mount.entry.id),
         login: (class == Class::Auth).then(|| mount.entry.path.clone()),
     };
-    let mut batch = Batch::new();
-    batch.delete(keys::mount(mount.entry.id)).set_essential();
-    let note = left.note_in(&mut batch, context)?;
-    context.store.commit(batch).await?;
+    let key = keys::mount(mount.entry.id);
+    let noted = {
+        let _latch = context.latches.hold(&keys::mount_counter()).await;
+        transact(&context.store, |batch| {
+            let Some(record) = context.store.get(&key)? else { return Ok(None) };
+            // What was made at another path, and what holds there, was not looked at.
+            let now = MountEntry::decode(&record.value);
+            if now.is_none_or(|now| now.path != mount.entry.path) {
+                return Err(Error::Unavailable("the mount was moved meanwhile".into()));
+            }
+            batch.expect(key.clone(), record.seqno);
+            batch.delete(key.clone()).set_essential();
+            left.note_in(batch, context).map(Some)
+        })
+        .await?
+    };
+    // Somebody else took it away, and clears it.
+    let Some(note) = noted else { return Ok(Response::Empty) };
     context.services.far_ends().close(&mount.entry.accessor, None);
     left.clear(context, &note).await?;
     Ok(Response::Empty)

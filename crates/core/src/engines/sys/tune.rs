@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use kallisto_engine::{Class, Multiplicity};
-use kallisto_store::Batch;
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -16,6 +15,7 @@ use crate::records::engine_kind::EngineKind;
 use crate::records::engine_kind::KvState;
 use crate::records::mount::{CONFIG_LISTS, MountConfig, MountEntry};
 use crate::storage::keys::{self, MountId};
+use crate::storage::transact::transact;
 use crate::view::NamespaceContext;
 
 /// Shows how the mount at `path` behaves; a login method's path is taken with its `auth/`.
@@ -62,9 +62,7 @@ pub(super) async fn write(
     let fields = Fields::new(&body);
     let _latch = context.latches.hold(&keys::mount_counter()).await;
     let Some(mount) = context.view.mounts.at(&format!("{path}/")) else {
-        return Err(Error::invalid(format!(
-            "tune of path \"{path}/\" failed: no mount entry found"
-        )));
+        return Err(no_entry(path));
     };
     let mut entry = mount.entry.clone();
     check_tunable(&entry, &body)?;
@@ -86,9 +84,20 @@ pub(super) async fn write(
     if upgrade == VersionChange::Upgrade {
         entry = upgrade::begun(entry);
     }
-    let mut batch = Batch::new();
-    batch.put(keys::mount(entry.id), entry.encode());
-    context.store.commit(batch).await?;
+    // Whoever disables it does not wait for this one: what is gone stays so.
+    let key = keys::mount(entry.id);
+    let written = transact(&context.store, |batch| {
+        let Some(record) = context.store.get(&key)? else { return Ok(false) };
+        if context.view.mounts.with_id(entry.id).is_none_or(|now| now.entry != mount.entry) {
+            return Err(Error::Conflict);
+        }
+        batch.expect(key.clone(), record.seqno);
+        batch.put(key.clone(), entry.encode());
+        Ok(true)
+    });
+    if !written.await? {
+        return Err(no_entry(path));
+    }
     match upgrade {
         VersionChange::Same => Ok(Response::Empty),
         VersionChange::Upgrade => {
@@ -97,6 +106,10 @@ pub(super) async fn write(
             Ok(Response::Logical(Logical { warnings, ..Logical::default() }))
         }
     }
+}
+
+fn no_entry(path: &str) -> Error {
+    Error::invalid(format!("tune of path \"{path}/\" failed: no mount entry found"))
 }
 
 /// What may be changed of the server's own engines: how they are audited.
