@@ -5,7 +5,7 @@ use kallisto_engine::TokenType;
 use kallisto_engine::address::{self, AddressRange};
 use kallisto_engine::glob::matches_glob;
 use kallisto_engine::token_params::clean_policy_names;
-use kallisto_store::Batch;
+use kallisto_store::{Batch, Record, Seqno};
 
 use crate::api::error::Error;
 use crate::api::fields::{Fields, sorted_in_lower_case};
@@ -13,6 +13,7 @@ use crate::api::json::{self, Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::caller::call::AuthorizedCall;
 use crate::storage::keys;
+use crate::storage::transact::transact;
 use crate::tokens::fields::names_json;
 use crate::tokens::fields::seconds;
 use crate::tokens::fields::with_default;
@@ -343,9 +344,12 @@ pub(super) fn load(
     context: &NamespaceContext,
     name: &str,
 ) -> Result<Option<TokenStoreRole>, Error> {
-    let Some(record) = context.store.get(&keys::token_role(name))? else { return Ok(None) };
+    context.store.get(&keys::token_role(name))?.map(|record| decode(&record)).transpose()
+}
+
+fn decode(record: &Record) -> Result<TokenStoreRole, Error> {
     let role = TokenStoreRole::decode(&record.value);
-    role.map(Some).ok_or_else(|| Error::internal(&"a token role is damaged"))
+    role.ok_or_else(|| Error::internal(&"a token role is damaged"))
 }
 
 pub(super) async fn write(
@@ -361,12 +365,18 @@ pub(super) async fn write(
     let body = call.object()?;
     let key = keys::token_role(name);
     let _latch = context.latches.hold(&key).await;
-    let mut role = load(context, name)?.unwrap_or_else(|| TokenStoreRole::new(name));
-    let warnings = role.update(Fields::new(&body))?;
-    check_suffix(&role.path_suffix)?;
-    let mut batch = Batch::new();
-    batch.put(key, role.encode());
-    context.store.commit(batch).await?;
+    // Whoever deletes it waits for nobody.
+    let warnings = transact(&context.store, |batch| {
+        let stored = context.store.get(&key)?;
+        batch.expect(key.clone(), stored.as_ref().map_or(Seqno::ABSENT, |record| record.seqno));
+        let known = stored.map(|record| decode(&record)).transpose()?;
+        let mut role = known.unwrap_or_else(|| TokenStoreRole::new(name));
+        let warnings = role.update(Fields::new(&body))?;
+        check_suffix(&role.path_suffix)?;
+        batch.put(key.clone(), role.encode());
+        Ok(warnings)
+    })
+    .await?;
     Ok(match warnings.is_empty() {
         true => Response::Empty,
         false => Response::Logical(Logical { warnings, ..Logical::default() }),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use kallisto_auth::Operation;
-use kallisto_auth::Operation::{Delete, Update};
+use kallisto_auth::Operation::{Delete, Read, Update};
 use kallisto_store::{Batch, Commit, MemoryStore, Store, StoreLayer};
 
 use crate::api::error::Error;
@@ -105,4 +105,19 @@ fn a_mount_that_is_tuned_while_it_is_disabled_goes() {
     site.between(tuning);
     site.ask(Delete, "sys/auth/old", "").unwrap();
     assert_eq!(site.entry("auth/old/"), None);
+}
+
+#[test]
+fn a_token_role_that_is_deleted_while_it_is_written_keeps_nothing_of_what_it_was() {
+    let (site, _) = Site::open();
+    site.ask(Update, "auth/token/roles/r", r#"{"allowed_policies":"powerful"}"#).unwrap();
+    let mut gone = Batch::new();
+    gone.delete(keys::token_role("r"));
+    site.between(gone);
+    site.ask(Update, "auth/token/roles/r", r#"{"token_period":"1h"}"#).unwrap();
+    let Ok(Response::Logical(role)) = site.ask(Read, "auth/token/roles/r", "") else {
+        panic!("there is no role");
+    };
+    let role = String::from_utf8(role.data).unwrap();
+    assert!(!role.contains("powerful"), "{role}");
 }
