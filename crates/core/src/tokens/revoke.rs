@@ -1,6 +1,6 @@
 //! Ending tokens: one, and everything that hangs on it.
 //!
-//! The token itself goes first, so that it stops at once; those below follow in bounded batches. A
+//! The token itself goes first, so that it stops at once (but where those below live on); those below follow in bounded batches. A
 //! sweep that is cut short (the server lost the lead, the client hung up, the store refused) is taken up
 //! by the next run of a job of whoever leads, or by the next to revoke the same token: a child whose parent is
 //! gone is found among the ties, what a gone token kept in its cubbyhole by its name there.
@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use kallisto_engine::pace::cooperative_yield;
-use kallisto_store::Batch;
+use kallisto_store::{Batch, Error as StoreError};
 
 use super::expire::take_up_if_cut_short;
 use crate::api::error::Error;
@@ -16,12 +16,16 @@ use crate::limits::REVOKE_TOKENS_MAX;
 use crate::records::token::TokenEntry;
 use crate::records::token::TokenHash;
 use crate::storage::keys;
+use crate::storage::transact::transact;
 use crate::timers::Timer;
 use crate::tokens::cubbyhole;
 use crate::view::NamespaceContext;
 
 /// Tokens between two breaths; what each kept is looked for, which takes tens of microseconds.
 const TOKENS_PER_TURN: usize = 16;
+
+/// Tokens that are made orphans in one batch.
+const ORPHANS_AT_ONCE: usize = 64;
 
 /// What becomes of the tokens below one that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,26 +184,59 @@ pub(super) async fn revoke(
     match children {
         Children::Revoke => revoke_tree(context, hash).await,
         Children::Orphan => {
+            // First, while their parent is there: one whose parent is gone is taken for what a revocation left, if this is cut short.
+            orphan_everywhere(context, &hash, Orphaned::Present).await?;
             let mut batch = Batch::new();
             batch.delete(keys::token(&hash)).set_essential();
             context.store.commit(batch).await?;
             cubbyhole::forget(context, &hash).await?;
-            orphan_children(context, &hash).await?;
-            for context in context.contexts_below() {
-                if context.view.tokens.has_any_from_above() {
-                    orphan_children(&context, &hash).await?;
-                }
-            }
-            Ok(())
+            // Those that it made meanwhile.
+            orphan_everywhere(context, &hash, Orphaned::All).await
         }
     }
 }
 
+/// Which children are made orphans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Orphaned {
+    /// Those there are: their parent may make others.
+    Present,
+    /// All: their parent is gone.
+    All,
+}
+
+/// Takes the parent off the tokens that hang on it, here and in namespaces below.
+async fn orphan_everywhere(
+    context: &NamespaceContext,
+    parent: &TokenHash,
+    which: Orphaned,
+) -> Result<(), Error> {
+    orphan_children(context, parent, which).await?;
+    for context in context.contexts_below() {
+        if context.view.tokens.has_any_from_above() {
+            orphan_children(&context, parent, which).await?;
+        }
+    }
+    Ok(())
+}
+
 /// Takes the parent off the tokens of a namespace that hang on it.
-async fn orphan_children(context: &NamespaceContext, parent: &TokenHash) -> Result<(), Error> {
+async fn orphan_children(
+    context: &NamespaceContext,
+    parent: &TokenHash,
+    which: Orphaned,
+) -> Result<(), Error> {
+    if which == Orphaned::Present {
+        for children in context.view.tokens.children_of(parent, usize::MAX).chunks(ORPHANS_AT_ONCE)
+        {
+            orphan(context, children).await?;
+            cooperative_yield().await;
+        }
+        return Ok(());
+    }
     loop {
         context.check_follows()?;
-        let children = context.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
+        let children = context.view.tokens.children_of(parent, ORPHANS_AT_ONCE);
         if children.is_empty() {
             return Ok(());
         }
@@ -208,23 +245,108 @@ async fn orphan_children(context: &NamespaceContext, parent: &TokenHash) -> Resu
     }
 }
 
-/// Takes the parent off tokens.
+/// Takes the parent off tokens, together where nobody changes one of them meanwhile.
 async fn orphan(context: &NamespaceContext, hashes: &[TokenHash]) -> Result<(), Error> {
+    let mut batch = Batch::new();
+    batch.set_essential();
     for hash in hashes {
-        let key = keys::token(hash);
-        let Some(record) = context.store.get(&key)? else { continue };
-        let Some(mut entry) = TokenEntry::decode(&record.value) else { continue };
-        entry.parent = None;
-        entry.parent_above = None;
-        entry.auth.orphan = true;
-        let mut batch = Batch::new();
-        batch.expect(key.clone(), record.seqno);
-        batch.put(key, entry.encode()).set_essential();
-        match context.store.commit(batch).await {
-            // Gone or renewed meanwhile: what is gone needs nothing.
-            Ok(_) | Err(kallisto_store::Error::Conflict) => {}
-            Err(error) => return Err(error.into()),
-        }
+        orphan_in(&mut batch, context, hash)?;
+    }
+    if batch.ops().is_empty() {
+        return Ok(());
+    }
+    match context.store.commit(batch).await {
+        Ok(_) => return Ok(()),
+        Err(StoreError::Conflict | StoreError::TooLarge(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    for hash in hashes {
+        transact(&context.store, |batch| {
+            batch.set_essential();
+            orphan_in(batch, context, hash)
+        })
+        .await?;
     }
     Ok(())
+}
+
+/// Adds to a batch that a token has no parent. What is gone needs nothing.
+fn orphan_in(batch: &mut Batch, context: &NamespaceContext, hash: &TokenHash) -> Result<(), Error> {
+    let key = keys::token(hash);
+    let Some(record) = context.store.get(&key)? else { return Ok(()) };
+    let Some(mut entry) = TokenEntry::decode(&record.value) else { return Ok(()) };
+    entry.parent = None;
+    entry.parent_above = None;
+    entry.auth.orphan = true;
+    batch.expect(key.clone(), record.seqno);
+    batch.put(key, entry.encode());
+    Ok(())
+}
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use jiff::Timestamp;
+    use kallisto_auth::Operation::Update;
+    use kallisto_store::{Commit, MemoryStore, Store, StoreLayer};
+
+    use crate::api::json;
+    use crate::api::request::TokenText;
+    use crate::api::response::Response;
+    use crate::platform::server_info::ServerInfo;
+    use crate::routes::tests::{ROOT, ask};
+    use crate::state::Core;
+
+    use super::*;
+
+    /// A store in memory that takes so many commits.
+    struct ShortStore {
+        inner: MemoryStore,
+        commits_left: AtomicUsize,
+    }
+
+    impl StoreLayer for ShortStore {
+        fn inner(&self) -> &dyn Store {
+            &self.inner
+        }
+
+        fn commit(&self, batch: Batch) -> Commit {
+            let less = |left: usize| left.checked_sub(1);
+            match self.commits_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less) {
+                Ok(_) => self.inner.commit(batch),
+                Err(_) => Commit::decided(Err(StoreError::Unavailable("no power".into()))),
+            }
+        }
+    }
+
+    #[test]
+    fn children_that_are_to_live_on_do_wherever_their_parent_s_end_is_cut_short() {
+        for commits in 0..4 {
+            let commits_left = AtomicUsize::new(usize::MAX);
+            let store = Arc::new(ShortStore { inner: MemoryStore::new(), commits_left });
+            let core = Core::new(Arc::clone(&store) as _, ServerInfo::default());
+            let root = Some(ROOT.to_owned().into());
+            pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+            let make = |maker: &str| {
+                let made = ask(&core, Some(maker), Update, "auth/token/create", "{}");
+                let Ok(Response::Logical(made)) = made else { panic!("{made:?}") };
+                json::parse_object(&made.auth).unwrap()["client_token"].as_str().unwrap().to_owned()
+            };
+            let parent = make(ROOT);
+            let children = [make(&parent), make(&parent)];
+            let grandchild = make(&children[0]);
+            store.commits_left.store(commits, Ordering::SeqCst);
+            let body = format!(r#"{{"token":"{parent}"}}"#);
+            let path = "auth/token/revoke-orphan";
+            let cut_short = ask(&core, Some(ROOT), Update, path, &body).is_err();
+            store.commits_left.store(usize::MAX, Ordering::SeqCst);
+            // Whoever leads next looks for what revocations left.
+            core.context.load_full().unwrap().swept.store(0, Ordering::Release);
+            pollster::block_on(core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
+            let lives = |token: &String| core.knows(TokenText::new(token));
+            assert!(children.iter().chain([&grandchild]).all(lives), "{commits} commits");
+            assert_eq!(lives(&parent), cut_short, "{commits} commits: it may be asked for again");
+        }
+    }
 }
