@@ -154,6 +154,7 @@ impl Core {
             None => keys,
             Some(holders) => holders.encrypt(&keys)?,
         };
+        let before = config.clone();
         let config = rewrap(config, spec, &proven, &fresh)?;
         let kept = holders.as_deref().filter(|holders| holders.are_kept);
         let kept = kept.map(|holders| KeptShares::of(spec.target, &own_nonce, holders, &keys));
@@ -161,11 +162,12 @@ impl Core {
             let attempt = ShareAttempt::start()?;
             let verification = Some(attempt.nonce.clone());
             if let Some(rekey) = &mut self.seal.progress().rekey {
-                rekey.unverified = Some(Unverified { config, attempt, kept: kept.map(Arc::new) });
+                let kept = kept.map(Arc::new);
+                rekey.unverified = Some(Unverified { before, config, attempt, kept });
             }
             return Ok(RekeyResult::Keys { nonce: own_nonce, keys, holders, verification });
         }
-        let what = self.adopt(&config, kept.as_ref()).await?;
+        let what = self.adopt(&before, &config, kept.as_ref()).await?;
         self.seal.progress().brought = Some(ShareOutcome { by, what });
         Ok(RekeyResult::Keys { nonce: own_nonce, keys, holders, verification: None })
     }
@@ -181,7 +183,7 @@ impl Core {
         nonce: &str,
     ) -> Result<VerifyOutcome, Error> {
         let _turn = self.seal.turn().await;
-        let (config, kept, key, own_nonce) = {
+        let (before, config, kept, key, own_nonce) = {
             let mut progress = self.seal.progress();
             let rekey = progress.rekey.as_mut().ok_or_else(|| Error::invalid(NOT_STARTED))?;
             let unverified = rekey.unverified.as_mut();
@@ -194,10 +196,11 @@ impl Core {
             }
             let key = waiting.attempt.combine();
             waiting.attempt.clear();
-            (waiting.config.clone(), waiting.kept.clone(), key?, waiting.attempt.nonce.clone())
+            let Unverified { before, config, kept, attempt } = waiting;
+            (before.clone(), config.clone(), kept.clone(), key?, attempt.nonce.clone())
         };
         prove(config.proof(), &key)?;
-        self.adopt(&config, kept.as_deref()).await?;
+        self.adopt(&before, &config, kept.as_deref()).await?;
         Ok(VerifyOutcome::Done(own_nonce))
     }
 
@@ -213,17 +216,28 @@ impl Core {
         Ok(())
     }
 
-    /// Makes a new configuration the one that counts. Before it does, what was to be kept is kept.
+    /// Makes a new configuration the one that counts. Before it does, what was to be kept is kept. `before` is what the new one was made of: where
+    /// another server rekeyed meanwhile, its shares stay the ones that count, and this rekey ends.
     async fn adopt(
         &self,
+        before: &SealConfig,
         config: &SealConfig,
         kept: Option<&KeptShares>,
     ) -> Result<SealOutcome, Error> {
+        if self.expect_seal_config()? != *before {
+            self.seal.progress().rekey = None;
+            return Err(Error::invalid(
+                "the seal was changed meanwhile, the new shares count for nothing: begin a new rekey",
+            ));
+        }
         let kept = match kept {
             Some(shares) => Some(self.keep_shares(shares).await?),
             None => None,
         };
         let record = self.seal_record()?.ok_or_else(|| Error::internal(&"no seal record"))?;
+        if SealConfig::decode(&record.value).as_ref() != Some(before) {
+            return Err(Error::Conflict);
+        }
         let mut batch = Batch::new();
         batch.expect(keys::seal_config(), record.seqno);
         let after = config.encode();
@@ -293,4 +307,51 @@ pub(super) fn check_nonce(own: &str, given: &str, what: &str) -> Result<(), Erro
     Err(Error::invalid(format!(
         "incorrect nonce supplied; nonce for this {what} operation is {own:?}"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use kallisto_store::MemoryStore;
+
+    use super::*;
+    use crate::platform::server_info::ServerInfo;
+
+    /// New shares, and the nonce under which they are verified, if they are.
+    fn rekey(core: &Core, share: &[u8], requires_verification: bool) -> (Vec<Vec<u8>>, String) {
+        let spec = RekeySpec {
+            target: ShareTarget::Unseal,
+            shares: 2,
+            threshold: 2,
+            requires_verification,
+        };
+        let started = pollster::block_on(core.start_rekey(spec, None)).unwrap();
+        let share = Zeroizing::new(share.to_vec());
+        let by = RequestId::make();
+        let given = pollster::block_on(core.give_rekey_share(share, &started.nonce, by));
+        let Ok(RekeyResult::Keys { keys, verification, .. }) = given else {
+            panic!("one share is enough");
+        };
+        (keys.iter().map(|key| key.to_vec()).collect(), verification.unwrap_or_default())
+    }
+
+    /// The lead went to another server and came back.
+    #[test]
+    fn new_shares_that_wait_for_verification_count_for_nothing_once_another_server_rekeyed() {
+        let store = Arc::new(MemoryStore::new());
+        let open = || Core::new(Arc::clone(&store) as _, ServerInfo::default());
+        let first = open();
+        let made = pollster::block_on(first.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
+        let (waiting, nonce) = rekey(&first, &made.keys[0], true);
+        // A rekey needs the shares alone.
+        rekey(&open(), &made.keys[0], false);
+        let counting = first.seal_config().unwrap();
+        let verified = waiting.into_iter().map(|share| {
+            pollster::block_on(first.verify_rekey(Zeroizing::new(share), &nonce)).map(drop)
+        });
+        let verified: Vec<_> = verified.collect();
+        assert!(matches!(verified[..], [Ok(()), Err(Error::Invalid(_))]), "{verified:?}");
+        assert_eq!(first.seal_config().unwrap(), counting);
+        assert_eq!(first.rekey_progress().map(|progress| progress.is_some()), Ok(false));
+    }
 }

@@ -149,6 +149,9 @@ impl Core {
         else {
             return Err(Error::internal(&"the seal's configuration is gone"));
         };
+        if SealConfig::decode(&record.value).as_ref() != Some(config) {
+            return Err(Error::Conflict);
+        }
         let wrapped = auto.wrap(key.expose()).map_err(Error::Unavailable)?;
         let scheme = SealScheme::Auto { name: name.clone(), wrapped, proof: proof.clone() };
         let renewed = SealConfig { scheme, ..config.clone() };

@@ -88,6 +88,8 @@ pub(crate) struct RekeyAttempt {
 
 /// New shares that were handed out and do not count yet.
 pub(crate) struct Unverified {
+    /// What they take the place of.
+    pub(crate) before: SealConfig,
     pub(crate) config: SealConfig,
     pub(crate) attempt: ShareAttempt,
     /// What is kept once they count.
