@@ -40,10 +40,6 @@ pub(crate) async fn work_queue(root: &Arc<NamespaceContext>, now: Timestamp) -> 
     let now_ns = nanos(now);
     begin_term(root, now_ns);
     let ended = end_leases_of_gone(root, now_ns).await;
-    if ended.is_err() {
-        // Who was noted and not dealt with is met again by looking at all.
-        root.view.leases.look_at_all_owners();
-    }
     start_due(root, now)?;
     ended
 }
@@ -119,10 +115,23 @@ async fn end_leases_of_gone(root: &NamespaceContext, now_ns: i64) -> Result<(), 
         home.is_none_or(|home| !home.view.tokens.lives(&owner.hash))
     };
     let found = all.into_iter().filter(is_gone).map(|owner| owner.hash);
+    let mut outcome = Ok(());
     for hash in noted.into_iter().chain(found) {
-        end_leases_of(root, &hash, now_ns).await?;
+        match end_leases_of(root, &hash, now_ns).await {
+            Ok(()) => {}
+            // What is damaged keeps no other waiting.
+            Err(error @ Error::Internal(_)) => {
+                root.view.leases.owner_is_gone(&hash);
+                outcome = outcome.and(Err(error));
+            }
+            Err(error) => {
+                // Who was noted and not dealt with is met again by looking at all.
+                root.view.leases.look_at_all_owners();
+                return Err(error);
+            }
+        }
     }
-    Ok(())
+    outcome
 }
 
 async fn end_leases_of(root: &NamespaceContext, hash: &[u8; 32], now_ns: i64) -> Result<(), Error> {

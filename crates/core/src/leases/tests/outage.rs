@@ -3,12 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use kallisto_auth::Operation::{Read, Update};
-use kallisto_leases::LeasePhase;
+use kallisto_leases::{LeaseId, LeasePhase};
+use kallisto_store::{Batch, Store};
 
 use super::engine::{FarEnd, Mood};
 use super::site::{ROOT, Site, data, logical};
 use super::{error_of, is_gone, revoke};
 use crate::api::json::Json;
+use crate::storage::keys::{self, StorageKeys};
 
 #[test]
 fn after_six_attempts_a_lease_is_irrevocable_until_an_operator_says_otherwise() {
@@ -117,4 +119,32 @@ fn a_list_of_irrevocable_leases_is_as_long_as_was_asked_over_all_mounts() {
     }
     let counted = site.ask(0, Read, "sys/leases/count?type=irrevocable", "").unwrap();
     assert_eq!(data(counted, "lease_count"), 4_u64.into());
+}
+
+#[test]
+fn a_lease_whose_record_is_damaged_keeps_no_other_from_ending() {
+    let site = Site::open();
+    let tokens: Vec<_> = (0..8).map(|_| site.token(ROOT, "{}").unwrap()).collect();
+    let ids: Vec<_> = tokens.iter().map(|token| site.make(token, 0, "r").unwrap().0).collect();
+    let context = site.core.context.load_full().unwrap();
+    let keyring = context.store.keys().load_full();
+    let record = keys::lease(&LeaseId::parse(&ids[3]).unwrap());
+    let mut damage = Batch::new();
+    damage.put(StorageKeys::new(&keyring).of(&record), b"damaged".to_vec());
+    pollster::block_on(Store::commit(&*site.store, damage)).unwrap();
+    for token in &tokens {
+        let body = format!(r#"{{"token":"{token}"}}"#);
+        site.ask(1, Update, "auth/token/revoke", &body).unwrap();
+    }
+    for secs in 2..6 {
+        site.tick(secs);
+    }
+    assert_eq!(site.far_end.users().len(), 1, "what cannot be read cannot be taken back");
+    // Those that come later are ended as well.
+    let later = site.token(ROOT, "{}").unwrap();
+    site.make(&later, 6, "r").unwrap();
+    let body = format!(r#"{{"token":"{later}"}}"#);
+    site.ask(6, Update, "auth/token/revoke", &body).unwrap();
+    site.tick(7);
+    assert_eq!(site.far_end.users().len(), 1);
 }
