@@ -202,3 +202,76 @@ impl IdentityDraft<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use kallisto_auth::Operation::Update;
+
+    use super::*;
+    use crate::api::json::Json;
+    use crate::identity::record::IdentityMetadata;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core};
+    use crate::storage::keys::MountId;
+
+    const ENTITIES_MADE: usize = 300;
+    const ALIASES: usize = 64;
+
+    fn alias(entity: usize, at: usize) -> Alias {
+        Alias {
+            id: IdentityId::make().unwrap(),
+            accessor: format!("auth_userpass_{at}"),
+            name: format!("user{entity}"),
+            metadata: IdentityMetadata::new(),
+            custom_metadata: IdentityMetadata::new(),
+            merged_from: Vec::new(),
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    fn entity(at: usize) -> Entity {
+        Entity {
+            id: IdentityId::make().unwrap(),
+            name: format!("entity{at}"),
+            policies: Vec::new(),
+            metadata: IdentityMetadata::new(),
+            disabled: false,
+            aliases: (0..ALIASES).map(|of| alias(at, of)).collect(),
+            groups: Vec::new(),
+            merged: Vec::new(),
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    /// Their records are more than one change may touch.
+    #[test]
+    fn entities_with_many_aliases_are_deleted_together() {
+        let core = open_core(RouteAccess::Token);
+        let context = core.context.load_full().unwrap();
+        let mount = context.view.mounts.with_id(MountId::IDENTITY).unwrap();
+        let made: Vec<Entity> = (0..ENTITIES_MADE).map(entity).collect();
+        for some in made.chunks(100) {
+            let put = change(&context, &mount, "entities", |draft| {
+                for entity in some {
+                    draft.claim_name(&entity.name, entity.id)?;
+                    for alias in &entity.aliases {
+                        draft.claim_alias(alias, entity.id)?;
+                    }
+                    draft.put_entity(entity)?;
+                }
+                Ok(())
+            });
+            pollster::block_on(put).unwrap();
+        }
+        let directory = directory_of(&mount).unwrap();
+        assert_eq!(directory.entities().len(), ENTITIES_MADE);
+        let ids = Json::strings(made.iter().map(|entity| entity.id.to_string()));
+        let body = Json::object([("entity_ids", ids)]).to_text();
+        let body = std::str::from_utf8(&body).unwrap();
+        ask(&core, Some(ROOT), Update, "identity/entity/batch-delete", body).unwrap();
+        assert_eq!(directory.entities().len(), 0);
+    }
+}

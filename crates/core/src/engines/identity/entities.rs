@@ -14,7 +14,6 @@ use crate::engines::identity::site::not_empty;
 use crate::identity::directory::IdentityDirectory;
 use crate::identity::names::{self, Folded};
 use crate::identity::record::{Entity, IdentityId, IdentityMetadata};
-use crate::limits::SWEEP_RECORDS_MAX;
 
 /// Which entity a write is about.
 pub(super) enum EntityTarget<'p> {
@@ -209,9 +208,12 @@ pub(super) async fn batch_delete(site: &IdentityRequest<'_>) -> Result<Response,
     delete_all(site, &ids).await
 }
 
+/// Entities deleted in one change. Each has an alias for every login method, and each alias a record.
+const DELETED_AT_ONCE: usize = 64;
+
 /// Deletes entities, a bounded number at a time. Their tokens do nothing from then on.
 async fn delete_all(site: &IdentityRequest<'_>, ids: &[IdentityId]) -> Result<Response, Error> {
-    for some in ids.chunks(SWEEP_RECORDS_MAX) {
+    for some in ids.chunks(DELETED_AT_ONCE) {
         change(site.context, site.mount, "entities", |draft| {
             for id in some {
                 if let Some(entity) = draft.entity(*id)? {
