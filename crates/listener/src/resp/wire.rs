@@ -108,7 +108,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespWire<S> {
     /// share of nothing.
     pub(super) fn return_input(&mut self, input: BytesMut, empty: Held) {
         self.input = input;
-        if self.input.is_empty() && self.input.capacity() > INPUT_BYTES {
+        // The capacity is counted from behind what was used, so it is small where room was taken and filled.
+        let has_room = self.input.capacity() > INPUT_BYTES || self.share.amount() > 0;
+        if self.input.is_empty() && has_room {
             self.input = BytesMut::with_capacity(INPUT_BYTES);
             self.share = empty;
         }
@@ -219,5 +221,46 @@ async fn deadline(work: impl Future<Output = io::Result<()>>) -> io::Result<()> 
     match tokio::time::timeout(UNREAD_TIMEOUT, work).await {
         Ok(done) => done,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::net::Ipv4Addr;
+
+    use bytes::Buf;
+    use kallisto_core::ServerInfo;
+    use kallisto_core::admission::Flow;
+    use kallisto_store::MemoryStore;
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    /// A client that is known may be silent for as long as it likes.
+    #[tokio::test]
+    async fn room_for_what_comes_together_is_given_back_with_its_last_command() {
+        let core = Arc::new(Core::new(Arc::new(MemoryStore::new()), ServerInfo::default()));
+        let (admission, flow) = (core.admission(), Flow::of_address(Ipv4Addr::LOCALHOST.into()));
+        let shares = &admission.body_bytes;
+        let (mut client, server) = tokio::io::duplex(1 << 20);
+        let unsent = WriteBackpressure::new(admission, flow);
+        let mut wire = RespWire::new(server, Arc::clone(&core), shares.nothing(flow), unsent);
+        let mut held_most = 0;
+        for kilobytes in [1, 16, 17, 20, 32, 40, 60, 64, 100, 128, 200] {
+            let mut left = kilobytes << 10;
+            client.write_all(&vec![b'x'; left]).await.unwrap();
+            while left > 0 {
+                let filled = poll_fn(|context| wire.poll_fill(1, true, context)).await;
+                assert_eq!(filled.unwrap(), Filled::More);
+                held_most = held_most.max(shares.held());
+                let mut input = wire.take_input();
+                left -= input.len();
+                input.advance(input.len());
+                wire.return_input(input, shares.nothing(flow));
+            }
+            assert_eq!(shares.held(), 0, "{kilobytes} KiB");
+        }
+        assert!(held_most > INPUT_BYTES, "{held_most}");
     }
 }
