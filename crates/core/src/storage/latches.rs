@@ -147,9 +147,11 @@ impl HeldLatches {
         BusyLatch { latches: Arc::clone(&self.latches), hash: self.latches.hash_of(key) }
     }
 
-    /// Takes over what somebody else held.
+    /// Takes over what somebody else held. Latches of another state of the server are none of these, and are let go.
     pub(crate) fn take_over(&mut self, mut other: Self) {
-        self.held.append(&mut other.held);
+        if Arc::ptr_eq(&self.latches, &other.latches) {
+            self.held.append(&mut other.held);
+        }
     }
 }
 
@@ -253,6 +255,20 @@ mod tests {
         assert_eq!(held.try_hold(b"a"), LatchOutcome::Busy);
         drop(held);
         assert!(!is_held(&latches, b"a") && !is_held(&latches, &second));
+    }
+
+    /// The server was sealed and unsealed, or a backup was restored, while somebody waited.
+    #[test]
+    fn a_latch_of_another_state_of_the_server_is_let_go_there() {
+        let (before, now) = (Arc::new(Latches::new().unwrap()), Arc::new(Latches::new().unwrap()));
+        let ready = pollster::block_on(none(&before).busy(b"a").wait());
+        let mut held = none(&now);
+        held.take_over(ready);
+        assert!(!is_held(&before, b"a"), "who waits there is next");
+        assert_eq!(held.try_hold(b"a"), LatchOutcome::Held);
+        drop(held);
+        let free: usize = now.stripes.iter().map(Semaphore::available_permits).sum();
+        assert_eq!(free, STRIPES, "each is one holder's");
     }
 
     #[test]
