@@ -274,10 +274,16 @@ mod tests {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let (outcomes, runs) = worker.join(&keys, None);
         let joined = joined(&outcomes);
-        assert!(joined.is_sorted() && joined[0] == Some(0) && joined[99] == Some(1));
+        // A few of the second run may share a latch with the first, by chance, and would wait.
+        let (first, second) = joined.split_at(64);
+        assert!(first.iter().all(|run| *run == Some(0)));
+        assert!(second.iter().all(|run| *run != Some(0)));
+        let in_second = second.iter().filter(|run| **run == Some(1)).count();
+        assert!(in_second > 18, "{in_second}");
         told(runs).await;
         assert_eq!(worker.commits(), before + 2);
-        assert_eq!(worker.version("k99").await, "1");
+        let last = joined.iter().rposition(|run| *run == Some(1)).unwrap();
+        assert_eq!(worker.version(keys[last]).await, "1");
     }
 
     #[tokio::test]
