@@ -4,6 +4,7 @@
 //! Invariants:
 //! - Such a certificate is signed by one of the given authorities itself: nothing stands between.
 //! - An authority that constrains names signs none of them.
+//! - An extension that cannot be read, and a critical one that is not known, stand in the way of both.
 
 use webpki::ALL_VERIFICATION_ALGS;
 use x509_parser::extensions::ParsedExtension;
@@ -25,6 +26,7 @@ fn is_for_clients(leaf: &X509Certificate<'_>) -> bool {
         ParsedExtension::BasicConstraints(_)
         | ParsedExtension::KeyUsage(_)
         | ParsedExtension::SubjectAlternativeName(_) => true,
+        ParsedExtension::ParseError { .. } => false,
         _ => !extension.critical,
     })
 }
@@ -33,9 +35,13 @@ fn has_signed(authority: &[u8], leaf: &X509Certificate<'_>) -> bool {
     let Ok((_, authority)) = X509Certificate::from_der(authority) else { return false };
     let may_sign =
         authority.extensions().iter().all(|extension| match extension.parsed_extension() {
-            ParsedExtension::NameConstraints(_) => false,
+            ParsedExtension::NameConstraints(_) | ParsedExtension::ParseError { .. } => false,
             ParsedExtension::KeyUsage(usage) => usage.key_cert_sign(),
-            _ => true,
+            ParsedExtension::BasicConstraints(_)
+            | ParsedExtension::ExtendedKeyUsage(_)
+            | ParsedExtension::SubjectAlternativeName(_) => true,
+            // What has to be understood, and is not, may say that it signs nothing of this kind.
+            _ => !extension.critical,
         });
     if !may_sign || !authority.is_ca() || authority.subject().as_raw() != leaf.issuer().as_raw() {
         return false;
@@ -124,6 +130,45 @@ HSUEDDAKBggrBgEFBQcDATAFBgMrZXADQQAHtnWW1q/TrR+lGIwVpcmNFQmNiT+d
 Zx1yAG2bNatlvtPJN5OmcZ0wgHRboihS2Z5NExQY8PJiX7y6Su190H8C
 -----END CERTIFICATE-----
 ";
+    /// Of one key: an authority, and the same with a critical extension that nobody knows. Both signed a certificate of version 1, and one that says
+    /// for what it is in words that cannot be read.
+    const PLAIN: &str = "-----BEGIN CERTIFICATE-----
+MIIBDzCBwqADAgECAhRCoylHMzYTuXQnRL0CpHzoVSL7XzAFBgMrZXAwDTELMAkG
+A1UEAwwCY2EwIBcNMjYxMTI5MTMyNTIwWhgPMjEyNjExMDUxMzI1MjBaMA0xCzAJ
+BgNVBAMMAmNhMCowBQYDK2VwAyEAY+Lfi5twQZJcR24gi5d/hW/Dw7kS5X9k3Dln
+BG3MD4+jMjAwMA8GA1UdEwEB/wQFMAMBAf8wHQYDVR0OBBYEFBRjk5DZRn7R0s67
+08HtmofqYG0hMAUGAytlcANBAHtOSHTMfP/F3At1O7lzyP/qIVT2bp5obc2QnMHV
+O6S4W/pCesjzFEzSFf9kUvNdAsc5C8mu92XMdCpS1pSv+QM=
+-----END CERTIFICATE-----
+";
+    const CRITICAL: &str = "-----BEGIN CERTIFICATE-----
+MIIBIzCB1qADAgECAhRIB9ptewwYzQy6ZBWrQALlmvE87TAFBgMrZXAwDTELMAkG
+A1UEAwwCY2EwIBcNMjYxMTI5MTMyNTIwWhgPMjEyNjExMDUxMzI1MjBaMA0xCzAJ
+BgNVBAMMAmNhMCowBQYDK2VwAyEAY+Lfi5twQZJcR24gi5d/hW/Dw7kS5X9k3Dln
+BG3MD4+jRjBEMA8GA1UdEwEB/wQFMAMBAf8wEgYJKwYBBAGDsgMBAQH/BAIFADAd
+BgNVHQ4EFgQUFGOTkNlGftHSzrvTwe2ah+pgbSEwBQYDK2VwA0EAjkSoVthcQI96
+1X5TD4mWO0tsJzguHV0OYeOrpuBxt1QRMUiPHrtIGClbGDi4z8V69+sG2JjyatEG
+mALddyHEAQ==
+-----END CERTIFICATE-----
+";
+    const VERSION_1_OF_BOTH: &str = "-----BEGIN CERTIFICATE-----
+MIHXMIGKAhRBPI3kZ4bmAoGsJwTKej/cGuNjDzAFBgMrZXAwDTELMAkGA1UEAwwC
+Y2EwIBcNMjYxMTI5MTMyNTIwWhgPMjEyNjExMDUxMzI1MjBaMA4xDDAKBgNVBAMM
+A2FwcDAqMAUGAytlcAMhAAPxd0ocpZkt1ozGLWdXqNaQ5yaRwM20kaARVXvrAYJJ
+MAUGAytlcANBAPPDtofhGzwRMOQ8LUxwSFwgnjQdvOVTScsr9K08WFM2l6/6zmyH
+3BT/JoSjUXmg4KEXFp0InPd3wTPsEHK2FAg=
+-----END CERTIFICATE-----
+";
+    const UNREADABLE: &str = "-----BEGIN CERTIFICATE-----
+MIIBOTCB7KADAgECAhRy+Bvy9PHd6GRelva27SfpWNoNjDAFBgMrZXAwDTELMAkG
+A1UEAwwCY2EwIBcNMjYxMTI5MTMyNTIwWhgPMjEyNjExMDUxMzI1MjBaMA4xDDAK
+BgNVBAMMA2FwcDAqMAUGAytlcAMhAAPxd0ocpZkt1ozGLWdXqNaQ5yaRwM20kaAR
+VXvrAYJJo1swWTAMBgNVHRMEBTADAQH/MAkGA1UdJQQCBQAwHQYDVR0OBBYEFE0f
+k2xfbe8s1M0WnSIrI3qNH47IMB8GA1UdIwQYMBaAFBRjk5DZRn7R0s6708Htmofq
+YG0hMAUGAytlcANBANTrl9+mPN44GDK69s4oZfOV1pAhWJFXwwPlyi/XrwXCVFvD
+sE3cr/eORIK78ZdMQ95Z/AeUXTrTOYbWbYMSkQM=
+-----END CERTIFICATE-----
+";
     const NOW: i64 = 1_800_000_000;
 
     fn der(pem: &str) -> CertificateDer<'static> {
@@ -153,6 +198,13 @@ Zx1yAG2bNatlvtPJN5OmcZ0wgHRboihS2Z5NExQY8PJiX7y6Su190H8C
         changed[last] ^= 1;
         assert!(!is_signed_by_one(&changed, &[&der(OURS)], NOW));
         assert!(!is_signed_by_one(b"no certificate", &[&der(OURS)], NOW));
+    }
+
+    #[test]
+    fn what_is_not_understood_of_a_certificate_or_its_authority_lets_nobody_in() {
+        assert!(is_good(VERSION_1_OF_BOTH, &[PLAIN], NOW));
+        assert!(!is_good(VERSION_1_OF_BOTH, &[CRITICAL], NOW));
+        assert!(!is_good(UNREADABLE, &[PLAIN], NOW));
     }
 
     #[test]
