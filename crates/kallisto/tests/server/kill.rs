@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{Client, Directory, Keys, Server, share_of};
+use crate::support::{Client, Directory, Keys, Reply, Server, share_of};
 
 /// Cycles of both tests together, unless somebody wants more: what takes less than 100 s on two busy
 /// cores. A server that is not optimised takes ten times as long for a cycle.
