@@ -64,7 +64,9 @@ impl Site {
     /// Commits a change of another request before the next commit.
     fn between(&self, change: Batch) {
         let context = self.core.context.load_full().unwrap();
-        let run = move || drop(pollster::block_on(context.store.commit(change)).unwrap());
+        let run = move || {
+            pollster::block_on(context.store.commit(change)).unwrap();
+        };
         *self.store.between.lock().unwrap() = Some(Box::new(run));
     }
 
