@@ -27,6 +27,7 @@ use crate::platform::threads::Threads;
 use crate::registry;
 use crate::seal::rebuild::Rebuild;
 use crate::seal::tickets;
+use crate::state::seal::progress::SealTurns;
 use crate::storage::barrier_store::{BarrierStore, KeysInUse};
 use crate::storage::candidacy;
 use crate::storage::engine_storage::EngineStorage;
@@ -61,6 +62,8 @@ pub(crate) struct Opener {
     pub(crate) threads: Arc<dyn Threads>,
     /// Set once what came does not open under these keys, and sealed the server.
     pub(crate) seal_is_due: Arc<AtomicBool>,
+    /// A view that is built again takes the place of one that may be sealed meanwhile.
+    pub(crate) turns: SealTurns,
 }
 
 /// The keys of the state, and what is derived from them.
@@ -70,7 +73,7 @@ struct OpenedKeys {
 }
 
 impl Opener {
-    /// Builds a view of the state, and has it serve.
+    /// Builds a view of the state, and has it serve. The caller has the turn: nobody seals or opens meanwhile.
     ///
     /// # Errors
     /// [`Error::Internal`] when the state does not open under this root key, [`Error::Unavailable`] when it cannot be read.

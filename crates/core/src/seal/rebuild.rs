@@ -6,6 +6,7 @@
 //! a state that is no more comes to nothing (`clear`). A restored state that these keys do not open seals the server: it
 //! waits for the shares that do, or for a seal that opens by itself.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -74,12 +75,13 @@ impl Rebuild {
     }
 
     fn run(&self) {
+        // Whoever seals waits for those who use the view, so it is not looked at before.
+        let mut turn = None;
+        self.opener.threads.wait(pin!(async { turn = Some(self.opener.turns.next().await) }));
         let (Some(store), Some(slot)) = (self.store.upgrade(), self.slot.upgrade()) else { return };
         let Some(of) = self.of.get().and_then(Weak::upgrade) else { return };
-        let is_current = |slot: &ArcSwapOption<NamespaceContext>| {
-            slot.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, &of))
-        };
-        if !is_current(&slot) {
+        let is_current = slot.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, &of));
+        if !is_current {
             return;
         }
         let restored = self.restored.load(Ordering::Acquire);
@@ -97,6 +99,7 @@ impl Rebuild {
             tracing::error!(%error, "the view was not built again: sealed until the shares, or the seal, of what came open it");
             self.seal(&slot, &*store);
         }
+        drop((of, turn));
     }
 
     fn seal(&self, slot: &ArcSwapOption<NamespaceContext>, store: &dyn Store) {
@@ -112,4 +115,66 @@ impl Rebuild {
 fn opens_under(store: &dyn Store, root: &RootKey) -> bool {
     let record = store.get(&keys::keyring()).ok().flatten();
     record.is_some_and(|record| Keyring::open(&record.value, root).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use kallisto_store::{Error as StoreError, Fold, MemoryStore, Position, StoreLayer};
+
+    use super::*;
+    use crate::platform::server_info::ServerInfo;
+    use crate::state::Core;
+
+    type Meanwhile = Box<dyn FnOnce() + Send>;
+
+    /// A store in memory that does something before its state is read again.
+    #[derive(Default)]
+    struct ReadAgainStore {
+        inner: MemoryStore,
+        fold: Mutex<Option<Arc<dyn Fold>>>,
+        meanwhile: Mutex<Option<Meanwhile>>,
+    }
+
+    impl StoreLayer for ReadAgainStore {
+        fn inner(&self) -> &dyn Store {
+            &self.inner
+        }
+
+        fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, StoreError> {
+            let meanwhile = self.meanwhile.lock().unwrap().take();
+            if let Some(meanwhile) = meanwhile {
+                meanwhile();
+            }
+            *self.fold.lock().unwrap() = Some(Arc::clone(&fold));
+            self.inner.attach(fold)
+        }
+    }
+
+    /// Whoever seals while a view is built again is not told so before it is, and it stays so.
+    #[test]
+    fn a_server_that_is_sealed_while_its_view_is_built_again_stays_sealed() {
+        let store = Arc::<ReadAgainStore>::default();
+        let core = Arc::new(Core::new(Arc::clone(&store) as _, ServerInfo::default()));
+        let root = Some("root".to_owned().into());
+        pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+        let (tell, sealed) = std::sync::mpsc::channel();
+        let sealing = Arc::clone(&core);
+        *store.meanwhile.lock().unwrap() = Some(Box::new(move || {
+            std::thread::spawn(move || tell.send(pollster::block_on(sealing.seal())));
+            // It may be done by now, or wait.
+            std::thread::sleep(Duration::from_millis(100));
+        }));
+        core.seal_is_due.store(true, Ordering::Release);
+        let fold = store.fold.lock().unwrap().clone().unwrap();
+        fold.replaced(Replaced::CaughtUp);
+        assert_eq!(sealed.recv_timeout(Duration::from_secs(60)).unwrap(), Ok(()));
+        // A view that came later would be there soon.
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(core.is_sealed());
+        assert!(!core.take_due_seal(), "it is the operator's seal");
+    }
 }

@@ -175,6 +175,7 @@ impl Core {
             services: Arc::clone(&self.services),
             threads: Arc::clone(&self.threads),
             seal_is_due: Arc::clone(&self.seal_is_due),
+            turns: self.seal.turns(),
         };
         let store = Arc::clone(&self.store);
         let slot = Arc::clone(&self.context);
@@ -202,7 +203,10 @@ impl Core {
     /// [`Error::Unavailable`] when there is no thread to wait on; the server is sealed even so.
     pub async fn seal(&self) -> Result<(), Error> {
         let _turn = self.seal.turn().await;
-        let Some(last) = self.context.swap(None) else { return Ok(()) };
+        let Some(last) = self.context.swap(None) else {
+            self.seal_is_due.store(false, Ordering::Release);
+            return Ok(());
+        };
         let begin = self.services.timers.now();
         last.view.feed.notify_watchers();
         self.store.detach();
@@ -210,6 +214,7 @@ impl Core {
         self.audit.clear();
         candidacy::stand(&*self.store, Candidacy::Reluctant);
         *self.seal.progress() = Default::default();
+        self.seal_is_due.store(false, Ordering::Release);
         self.sealings.send_modify(|count| *count += 1);
         let (tell, told) = oneshot::channel();
         let threads = Arc::clone(&self.threads);

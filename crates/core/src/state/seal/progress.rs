@@ -28,6 +28,17 @@ pub(crate) struct ShareProgress {
     pub(crate) brought: Option<ShareOutcome>,
 }
 
+/// Turns of those who change what is served: one opens a state or seals it at a time.
+#[derive(Clone)]
+pub(crate) struct SealTurns(Arc<tokio::sync::Mutex<()>>);
+
+impl SealTurns {
+    /// As [`Seal::turn`].
+    pub(crate) async fn next(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.0).lock_owned().await
+    }
+}
+
 impl Seal {
     pub(crate) fn new() -> Self {
         Self::default()
@@ -36,6 +47,11 @@ impl Seal {
     /// Waits until no other operation changes the seal.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.turn).lock_owned().await
+    }
+
+    /// The same for whoever is no part of a core.
+    pub(crate) fn turns(&self) -> SealTurns {
+        SealTurns(Arc::clone(&self.turn))
     }
 
     pub(crate) fn progress(&self) -> MutexGuard<'_, ShareProgress> {
