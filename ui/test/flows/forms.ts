@@ -466,7 +466,7 @@ function written(folder: string): string[] {
     if (entry.isDirectory()) return written(path);
     if (!entry.name.endsWith('.tsx')) return [];
     const text = readFileSync(path, 'utf8');
-    return [...[...text.matchAll(/<Form name="([^"]+)"/g)].map((found) => found[1] ?? ''), ...(entry.name === 'form.tsx' ? [] : [...text.matchAll(/<form\b/g)].map(() => `${path} has a form without a name`))];
+    return [...[...text.matchAll(/<Form\s+name="([^"]+)"/g)].map((found) => found[1] ?? ''), ...(entry.name === 'form.tsx' ? [] : [...text.matchAll(/<form\b/g)].map(() => `${path} has a form without a name`))];
   });
 }
 
