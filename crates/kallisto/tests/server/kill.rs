@@ -472,6 +472,9 @@ fn record(mode: &str, seed: u64, counts: &[Counts], took: Duration) {
 
 fn loop_of(mode: &'static str, lanes: u64, cycles: u64) {
     let seed = wanted("KALLISTO_KILL_SEED", fastrand::u64(..1 << 32));
+    // Now: a run that fails ends without its line.
+    let mut out = std::io::stdout();
+    writeln!(out, "kill -9, {mode}: KALLISTO_KILL_SEED={seed}").unwrap();
     let start = Instant::now();
     let counts: Vec<Counts> = std::thread::scope(|scope| {
         let one = |lane_number: u64| {
