@@ -1,7 +1,8 @@
 //! What a server says of the members, and what it learns of them.
 
-use kallisto_store::{MemberChange, MemberRole, Peer, Replicated, Store};
+use kallisto_store::{Error, MemberChange, MemberRole, Peer, Replicated, Store};
 
+use crate::common::put;
 use crate::harness::Cluster;
 
 #[test]
@@ -12,6 +13,21 @@ fn whoever_has_or_is_about_to_have_company_is_not_alone() {
     assert!(!cluster.store(1).is_alone() && !cluster.store(2).is_alone());
     cluster.decide(cluster.store(1).change(vec![MemberChange::Remove(2)])).unwrap();
     assert!(cluster.store(1).is_alone());
+}
+
+/// Whoever applied that would end, at each start.
+#[test]
+fn the_only_voter_stays_one_whoever_learns_from_it() {
+    let cluster = Cluster::new(2);
+    cluster.join(2, MemberRole::Learner);
+    let demoted = MemberChange::Put(Cluster::peer(1), MemberRole::Learner);
+    for leaving in [MemberChange::Remove(1), demoted] {
+        let refused = cluster.decide(cluster.store(1).change(vec![leaving]));
+        assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    }
+    cluster.decide(cluster.store(1).commit(put("key", "value"))).unwrap();
+    let instead = MemberChange::Put(Cluster::peer(2), MemberRole::Voter);
+    cluster.decide(cluster.store(1).change(vec![instead])).unwrap();
 }
 
 #[test]

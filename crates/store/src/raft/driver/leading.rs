@@ -31,10 +31,27 @@ impl Driver {
             promise.keep(Err(Error::NotLeader));
             return;
         }
+        if self.leave_no_voter(changes) {
+            // Whoever applies that has no say any more, nor has anybody else; and it would be applied at each start.
+            promise.keep(Err(Error::Unavailable("a cluster keeps one voter".into())));
+            return;
+        }
         match self.node.propose_change(members::propose(changes)) {
             Some(spot) => self.proposed.push_back((spot, promise)),
             None => promise.keep(Err(Error::Busy)),
         }
+    }
+
+    fn leave_no_voter(&self, changes: &[MemberChange]) -> bool {
+        let mut voters = self.node.membership().voters.clone();
+        for change in changes {
+            match change {
+                MemberChange::Put(peer, MemberRole::Voter) => voters.push(peer.id),
+                MemberChange::Put(Peer { id, .. }, MemberRole::Learner)
+                | MemberChange::Remove(id) => voters.retain(|voter| voter != id),
+            }
+        }
+        voters.is_empty()
     }
 
     /// Whether there are more members with these changes than records of them hold.
