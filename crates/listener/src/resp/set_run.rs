@@ -38,7 +38,7 @@ pub(super) const RUN_MAX: usize = 1024;
 const SLICE_MAX: usize = 64;
 
 /// A `SET` without options.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct PlainSet<'i> {
     key: &'i str,
     value: &'i str,
