@@ -4,6 +4,7 @@
 //! its corpus and then input after input, [`corpus`] knows the folders, [`options`] the arguments.
 //! There is no feedback from coverage and no tool to install: the same functions can be put behind
 //! libFuzzer by whoever has it, and `cargo test` runs a fixed number of inputs of one seed.
+//! As a part of a campaign (`cargo x campaign`) a target goes on with the inputs of one seed, and counts their bytes.
 //!
 //! Invariants:
 //! - An input depends on nothing but the corpus, the seed and its number, so a run that a crash of

@@ -5,17 +5,22 @@
 //! command line that repeats it. What ends the whole process (an overflown stack) leaves the seed,
 //! printed first, and the heartbeat's last number to start from.
 
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use kallisto_campaign::{CampaignPart, CampaignReach};
+
 use crate::corpus::{self, Seed};
 use crate::generate;
 use crate::options::{FuzzOptions, FuzzTask};
 use crate::targets::Target;
 
+/// The seed of all inputs of a campaign: its parts differ in the numbers of their inputs.
+const CAMPAIGN_SEED: u64 = 20_261_129;
 /// Longest an input may take, in seconds.
 const INPUT_SECS_MAX: u64 = 10;
 /// How often the watcher looks, in seconds.
@@ -28,6 +33,11 @@ pub(crate) fn run(options: &FuzzOptions) -> Result<(), String> {
         FuzzTask::Replay(file) => return replay(options.targets[0], file),
         FuzzTask::Fuzz { secs } => *secs,
     };
+    if let Some(CampaignPart { first, lasts }) = CampaignPart::of_environment()? {
+        let reach = fuzz(options.targets[0], CAMPAIGN_SEED, first, lasts)?;
+        let _ = writeln!(std::io::stdout(), "{reach}");
+        return Ok(());
+    }
     let seed = options.seed.unwrap_or_else(seed_of_now);
     let share = Duration::from_secs(secs) / options.targets.len() as u32;
     for target in &options.targets {
@@ -36,7 +46,12 @@ pub(crate) fn run(options: &FuzzOptions) -> Result<(), String> {
     Ok(())
 }
 
-fn fuzz(target: &'static Target, seed: u64, from: u64, time: Duration) -> Result<(), String> {
+fn fuzz(
+    target: &'static Target,
+    seed: u64,
+    from: u64,
+    time: Duration,
+) -> Result<CampaignReach, String> {
     say(&format!("{}: seed {seed}, from {from}, {:.1} s", target.name, time.as_secs_f64()));
     let seeds =
         corpus::load(target).map_err(|error| format!("{}: corpus: {error}", target.name))?;
@@ -54,15 +69,16 @@ fn fuzz(target: &'static Target, seed: u64, from: u64, time: Duration) -> Result
     });
     let elapsed = started.elapsed().as_secs_f64();
     match failed {
-        Ok(end) => {
-            let count = end - from;
+        Ok(reach) => {
+            let count = reach.next - from;
             let rate = count as f64 / elapsed;
             say(&format!(
-                "{}: {} corpus inputs, {count} executions, {rate:.0}/s, no failure",
+                "{}: {} corpus inputs, {count} executions, {} bytes, {rate:.0}/s, no failure",
                 target.name,
-                seeds.len()
+                seeds.len(),
+                reach.count
             ));
-            Ok(())
+            Ok(reach)
         }
         Err((what, bytes, at)) => Err(told(target, seed, at, &what, &bytes)),
     }
@@ -73,19 +89,20 @@ const DONE: u64 = u64::MAX;
 
 type Failed = (String, Vec<u8>, u64);
 
-/// Runs inputs from `number` on until `end`; returns the number after the last one.
+/// Runs inputs from `number` on until `end`; returns the number after the last one, and the bytes of all.
 fn feed(
     target: &Target,
     seed: u64,
     number: &AtomicU64,
     seeds: &[Seed],
     end: Instant,
-) -> Result<u64, Failed> {
+) -> Result<CampaignReach, Failed> {
     let mut at = number.load(Ordering::Relaxed);
+    let mut count = 0;
     loop {
         let start = now();
         if start >= end {
-            return Ok(at);
+            return Ok(CampaignReach { next: at, count });
         }
         let bytes = generate::input(seed, at, seeds, target.words);
         if let Err(what) = attempt(target, &bytes) {
@@ -95,6 +112,7 @@ fn feed(
             return Err((format!("took longer than {INPUT_SECS_MAX} s"), bytes, at));
         }
         at += 1;
+        count += bytes.len() as u64;
         number.store(at, Ordering::Relaxed);
     }
 }

@@ -87,7 +87,7 @@ fn coverage(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
 }
 
 /// The targets: each has a folder of inputs.
-fn targets() -> Vec<String> {
+pub(crate) fn targets() -> Vec<String> {
     let folders = fs::read_dir(kept()).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();

@@ -1,4 +1,4 @@
-//! Developer commands behind `cargo x`, in std-only Rust: a fresh clone needs nothing but cargo.
+//! Developer commands behind `cargo x`, without crates from outside: a fresh clone needs nothing but cargo.
 //!
 //! One file per verb; [`VERBS`] is the list of them. A verb runs [`process`]es or checks of its
 //! own and returns the [`steps::VerbStep`]s it took; this file prints their summary and turns them
@@ -7,6 +7,7 @@
 
 mod bench;
 mod bench_lsm;
+mod campaign;
 mod ci;
 mod docs;
 mod fix;
@@ -40,7 +41,7 @@ struct XtaskVerb {
     run: fn(&[String]) -> Result<Vec<VerbStep>, UsageMistake>,
 }
 
-const VERBS: [XtaskVerb; 17] = [
+const VERBS: [XtaskVerb; 18] = [
     XtaskVerb {
         name: "test",
         arguments: "[CARGO TEST ARGS]",
@@ -83,6 +84,12 @@ const VERBS: [XtaskVerb; 17] = [
         arguments: "[--seed N] [--seeds COUNT] [--secs S] [--sabotage NAME] [--ledger FILE] [-v] | check FILE",
         about: "a simulated cluster under faults, 500 seeds; or is a history linearizable?",
         run: sim::run,
+    },
+    XtaskVerb {
+        name: "campaign",
+        arguments: "[NAME|all [SECS]]",
+        about: "long searches that go on where they stopped; without a name, how far each is",
+        run: campaign::run,
     },
     XtaskVerb {
         name: "mixed",

@@ -1,7 +1,8 @@
 //! Runs other programs: shows the command line first, then runs it where the workspace is.
 
 use std::env;
-use std::process::Command;
+use std::io::{self, BufRead, BufReader};
+use std::process::{Command, ExitStatus, Stdio};
 
 use crate::steps::{StepOutcome, VerbStep};
 use crate::workspace;
@@ -62,7 +63,12 @@ impl Program {
     /// Runs it, its output to ours.
     pub(crate) fn run(self) -> StepOutcome {
         eprintln!("$ {}", self.shown());
-        match self.command().status() {
+        let ran = self.command().status();
+        self.outcome(ran)
+    }
+
+    fn outcome(&self, ran: io::Result<ExitStatus>) -> StepOutcome {
+        match ran {
             Ok(status) if status.success() => StepOutcome::Passed,
             // A process that a signal ended has no code.
             Ok(status) => StepOutcome::Failed(
@@ -73,6 +79,19 @@ impl Program {
                 StepOutcome::Failed(1)
             }
         }
+    }
+
+    /// Runs it, and hands each line of its standard output to `read`.
+    pub(crate) fn run_reading(self, mut read: impl FnMut(&str)) -> StepOutcome {
+        eprintln!("$ {}", self.shown());
+        let mut command = self.command();
+        let ran = command.stdout(Stdio::piped()).spawn().and_then(|mut child| {
+            let output =
+                child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines());
+            output.map_while(Result::ok).for_each(|line| read(&line));
+            child.wait()
+        });
+        self.outcome(ran)
     }
 
     /// Runs it silently. What it wrote to standard output, or to standard error if it failed.
@@ -110,6 +129,14 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_handed_over_and_the_exit_code_too() {
+        let mut lines = Vec::new();
+        let program = Program::new("sh", ["-c", "echo one; echo two; exit 3"]);
+        assert_eq!(program.run_reading(|line| lines.push(line.to_owned())), StepOutcome::Failed(3));
+        assert_eq!(lines, ["one", "two"]);
+    }
 
     #[test]
     fn exit_codes_pass_through() {

@@ -1,8 +1,11 @@
 //! Every byte of a small store, flipped: the damage is detected or harmless, never a wrong value, never a panic.
+//! `cargo x campaign flips` goes on with stores of other seeds.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kallisto_campaign::CampaignPart;
 use kallisto_lsm::disk::{Disk, MemDisk, OpenFor};
 use kallisto_lsm::{Background, Engine, Error, Options};
 
@@ -23,41 +26,82 @@ enum Outcome {
     TornTail,
 }
 
+/// A small store whose process died: some of it in sorted files, some in the WAL alone.
+struct Killed {
+    options: Options,
+    image: MemDisk,
+    model: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// What it holds if its last commit is taken for torn.
+    without_last: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Killed {
+    /// Entries up to `compacted` are in sorted files. Those from `again` to `end` are written after that, over what is there.
+    fn new(compacted: u32, again: u32, end: u32, value: impl Fn(u32) -> Vec<u8>) -> Self {
+        let disk = MemDisk::shared();
+        let options = Options { wal_segment_bytes: 2 << 10, ..small(Background::Inline) };
+        let engine = open(disk.clone(), &options).unwrap();
+        let mut model = BTreeMap::new();
+        for n in 0..compacted {
+            let (key, value) = (n.to_be_bytes().to_vec(), value(n));
+            engine.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        engine.compact().unwrap();
+        let mut without_last = model.clone();
+        for n in again..end {
+            without_last.clone_from(&model);
+            let (key, value) = (n.to_be_bytes().to_vec(), value(!n));
+            engine.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        let image = disk.fork();
+        Self { options, image, model, without_last }
+    }
+
+    /// Flips one bit of every byte, each in a store of its own; says how often each [`Outcome`] came.
+    fn flip_every_byte(&self, dice: &mut fastrand::Rng) -> [usize; 3] {
+        let mut counts = [0usize; 3];
+        for (path, bytes) in self.image.files() {
+            for (at, byte) in bytes.iter().enumerate() {
+                let bad = self.image.fork();
+                let flipped = byte ^ 1 << dice.u8(..8);
+                let file = bad.open(&path, OpenFor::ReadWrite).unwrap();
+                file.write_at(&[flipped], at as u64).unwrap();
+                let outcome = judge(Arc::new(bad), &self.options, &self.model, &self.without_last);
+                counts[outcome as usize] += 1;
+            }
+        }
+        counts
+    }
+}
+
 #[test]
 fn every_flipped_byte_is_detected_or_harmless() {
-    let disk = MemDisk::shared();
-    let options = Options { wal_segment_bytes: 2 << 10, ..small(Background::Inline) };
-    let engine = open(disk.clone(), &options).unwrap();
-    let mut model = BTreeMap::new();
-    for n in 0..60u32 {
-        let (key, value) = (n.to_be_bytes().to_vec(), vec![n as u8; 20]);
-        engine.put(&key, &value).unwrap();
-        model.insert(key, value);
-    }
-    engine.compact().unwrap();
-    for n in 50..80u32 {
-        let (key, value) = (n.to_be_bytes().to_vec(), vec![!n as u8; 20]);
-        engine.put(&key, &value).unwrap();
-        model.insert(key, value);
-    }
-    // The process dies: the last commits are in the WAL alone.
-    let image = disk.fork();
-    let mut without_last = model.clone();
-    without_last.remove(&79u32.to_be_bytes()[..]);
-    let mut counts = [0usize; 3];
-    let mut dice = fastrand::Rng::with_seed(1);
-    for (path, bytes) in image.files() {
-        for at in 0..bytes.len() {
-            let bad = image.fork();
-            let flipped = bytes[at] ^ 1 << dice.u8(..8);
-            bad.open(&path, OpenFor::ReadWrite).unwrap().write_at(&[flipped], at as u64).unwrap();
-            let outcome = judge(Arc::new(bad), &options, &model, &without_last);
-            counts[outcome as usize] += 1;
-        }
-    }
-    let [detected, harmless, torn] = counts;
+    let killed = Killed::new(60, 50, 80, |n| vec![n as u8; 20]);
+    let [detected, harmless, torn] = killed.flip_every_byte(&mut fastrand::Rng::with_seed(1));
     assert!(detected > 1000, "{detected} detected, {harmless} harmless, {torn} torn");
     assert!(torn > 0 && torn < 100, "only the last frame can pass for torn: {torn}");
+}
+
+#[test]
+#[ignore = "`cargo x campaign flips` runs it"]
+#[expect(clippy::print_stdout, reason = "how far it got is read by whoever started it")]
+fn every_flipped_byte_of_a_store_of_any_seed_is_detected_or_harmless() {
+    let part = CampaignPart::of_environment().unwrap().expect("a part of a campaign");
+    let reach = part.run(|seed| {
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let compacted = dice.u32(1..80);
+        let again = dice.u32(..=compacted);
+        // The last commit writes a new key: only then is a store without it one whose log was torn.
+        let end = compacted + dice.u32(1..40);
+        let longest = dice.usize(1..60);
+        let lengths: Vec<usize> = (0..256).map(|_| dice.usize(..=longest)).collect();
+        let value = |n: u32| vec![n as u8; lengths[n as usize % lengths.len()]];
+        Killed::new(compacted, again, end, value).flip_every_byte(&mut dice).iter().sum::<usize>()
+            as u64
+    });
+    println!("{reach}");
 }
 
 fn judge(

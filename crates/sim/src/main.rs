@@ -5,6 +5,8 @@
 //! kallisto-sim check FILE      is the history in FILE linearizable?
 //! ```
 //!
+//! As a part of a campaign (`cargo x campaign`) it tries seeds until the time is up, and counts simulated seconds.
+//!
 //! Without arguments it runs what CI runs. One seed is repeated with `--seed N`, which runs just that; `-v` tells its events. The exit
 //! code is 0 if everything held, 1 if something did not, and 2 where that cannot be said.
 #![forbid(unsafe_code)]
@@ -14,10 +16,14 @@ mod arguments;
 use std::fs::File;
 use std::io::{BufReader, Write as _};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arguments::{SimArguments, SimTask};
-use kallisto_sim::campaign::{self, Campaign};
+use kallisto_campaign::CampaignPart;
+use kallisto_sim::Figures;
+use kallisto_sim::campaign::{self, Campaign, RunFailure};
 use kallisto_sim::history::{self, HistoryVerdict};
 
 /// Something did not hold.
@@ -38,8 +44,47 @@ fn main() -> ExitCode {
     };
     match arguments.task {
         SimTask::Check(file) => check(&file),
-        SimTask::Simulate(campaign) => simulate(&campaign, arguments.ledger.as_deref()),
+        SimTask::Simulate(campaign) => match CampaignPart::of_environment() {
+            Ok(None) => simulate(&campaign, arguments.ledger.as_deref()),
+            Ok(Some(part)) => simulate_part(&campaign, part),
+            Err(what) => {
+                eprintln!("{what}");
+                ExitCode::from(UNDECIDED)
+            }
+        },
     }
+}
+
+/// Simulates seeds until the time is up.
+fn simulate_part(campaign: &Campaign, part: CampaignPart) -> ExitCode {
+    let is_broken = AtomicBool::new(false);
+    let figures = Mutex::new(Figures::default());
+    let reach = part.run(|seed| {
+        let one = Campaign { first: seed, seeds: 1, ..*campaign };
+        match campaign::run(&one, |_, _| {}) {
+            Ok(ran) => {
+                figures.lock().unwrap_or_else(PoisonError::into_inner).add(&ran);
+                ran.simulated.as_secs()
+            }
+            Err(failure) => {
+                tell(&one, &failure);
+                is_broken.store(true, Ordering::Relaxed);
+                0
+            }
+        }
+    });
+    eprintln!("{}", figures.into_inner().unwrap_or_else(PoisonError::into_inner).tell());
+    if is_broken.into_inner() {
+        return ExitCode::from(BROKEN);
+    }
+    // A closed pipe has nobody left to tell.
+    let _ = writeln!(std::io::stdout(), "{reach}");
+    ExitCode::SUCCESS
+}
+
+fn tell(campaign: &Campaign, failure: &RunFailure) {
+    eprintln!("FAILED: seed {}: {}", failure.seed, failure.what);
+    eprintln!("repeat it: {}", arguments::repeat(campaign, failure.seed));
 }
 
 fn simulate(campaign: &Campaign, ledger: Option<&str>) -> ExitCode {
@@ -64,8 +109,7 @@ fn simulate(campaign: &Campaign, ledger: Option<&str>) -> ExitCode {
             }
         }
         Err(failure) => {
-            eprintln!("FAILED: seed {}: {}", failure.seed, failure.what);
-            eprintln!("repeat it: {}", arguments::repeat(campaign, failure.seed));
+            tell(campaign, &failure);
             ExitCode::from(BROKEN)
         }
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Rule {
     pub(crate) pattern: String,
     pub(crate) capabilities: BTreeSet<&'static str>,
+    pub(crate) parameters: Parameters,
 }
 
 /// What all rules say of one pattern.
@@ -15,6 +16,70 @@ pub(crate) struct Rule {
 pub(crate) struct Spoken {
     pub(crate) pattern: String,
     pub(crate) capabilities: BTreeSet<&'static str>,
+    /// Those of each rule.
+    parameters: Vec<Parameters>,
+}
+
+/// A name of a parameter and its values; none stand for any value.
+pub(crate) type ListedParameter = (&'static str, Vec<&'static str>);
+
+/// What a rule says of parameters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parameters {
+    pub(crate) allowed: Vec<ListedParameter>,
+    pub(crate) denied: Vec<ListedParameter>,
+    pub(crate) required: Vec<&'static str>,
+}
+
+impl Spoken {
+    /// Whether it takes a request with these parameters.
+    pub(crate) fn takes(&self, given: &[(&str, &str)]) -> bool {
+        let all = |kind: fn(&Parameters) -> &Vec<ListedParameter>| {
+            self.parameters.iter().flat_map(move |parameters| kind(parameters).iter())
+        };
+        let required = self.parameters.iter().flat_map(|parameters| &parameters.required);
+        for wanted in required {
+            if !given.iter().any(|(name, _)| name == wanted) {
+                return false;
+            }
+        }
+        let denied = || all(|parameters| &parameters.denied);
+        let allowed = || all(|parameters| &parameters.allowed);
+        given.iter().all(|(name, value)| {
+            let is_listed = |listed: &[&(&str, Vec<&str>)]| {
+                let is_any = listed.iter().any(|(_, values)| values.is_empty());
+                let mut values = listed.iter().flat_map(|(_, values)| values);
+                is_any || values.any(|glob| covers(glob, value))
+            };
+            let denials: Vec<_> = denied().filter(|(of, _)| same_name(of, name)).collect();
+            if denied().any(|(of, _)| *of == "*") || (!denials.is_empty() && is_listed(&denials)) {
+                return false;
+            }
+            let grants: Vec<_> =
+                allowed().filter(|(of, _)| *of != "*" && same_name(of, name)).collect();
+            if grants.is_empty() {
+                allowed().next().is_none() || allowed().any(|(of, _)| *of == "*")
+            } else {
+                is_listed(&grants)
+            }
+        })
+    }
+}
+
+fn same_name(one: &str, other: &str) -> bool {
+    one.to_lowercase() == other.to_lowercase()
+}
+
+/// A value of a rule may be open at either end.
+fn covers(glob: &str, value: &str) -> bool {
+    let (starts_open, ends_open) = (glob.starts_with('*'), glob.ends_with('*'));
+    let fixed = glob.trim_matches('*');
+    match (starts_open, ends_open) {
+        (false, false) => value == fixed,
+        (true, false) => value.ends_with(fixed),
+        (false, true) => value.starts_with(fixed),
+        (true, true) => value.contains(fixed),
+    }
 }
 
 /// The rule that speaks for `path`.
@@ -70,20 +135,22 @@ pub(crate) fn explained(rules: &[Rule], path: &str, is_listing: bool) -> BTreeSe
 
 /// Every rule that matches, merged by pattern.
 fn candidates(rules: &[Rule], path: &str) -> Vec<Spoken> {
-    let mut merged: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
+    let mut merged: BTreeMap<String, (BTreeSet<&'static str>, Vec<Parameters>)> = BTreeMap::new();
     for rule in rules {
         let pattern = rule.pattern.strip_prefix('/').unwrap_or(&rule.pattern);
-        merged.entry(pattern.to_owned()).or_default().extend(&rule.capabilities);
+        let (capabilities, parameters) = merged.entry(pattern.to_owned()).or_default();
+        capabilities.extend(&rule.capabilities);
+        parameters.push(rule.parameters.clone());
     }
     let mut found = Vec::new();
-    for (pattern, mut capabilities) in merged {
+    for (pattern, (mut capabilities, parameters)) in merged {
         let is_denial = capabilities.contains("deny");
         if is_denial {
             capabilities = ["deny"].into();
         }
         let folds = || matches(&pattern.to_lowercase(), &path.to_lowercase());
         if matches(&pattern, path) || (is_denial && folds()) {
-            found.push(Spoken { pattern, capabilities });
+            found.push(Spoken { pattern, capabilities, parameters });
         }
     }
     found

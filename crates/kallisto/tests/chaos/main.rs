@@ -22,7 +22,7 @@
 //! `KALLISTO_CHAOS_SECS` makes the random part longer, `KALLISTO_CHAOS_SEED` draws the same faults again,
 //! `KALLISTO_FAILOVER_KILLS` says how many leaders [`failover`] kills, `KALLISTO_DATABASE_KILLS` and `KALLISTO_DATABASE_RESTARTS`
 //! how many leaders [`database`] kills and how often it restarts PostgreSQL, and `KALLISTO_LEDGER` names a file that gets a line
-//! per run: `cargo test --release -p kallisto --test chaos -- --nocapture`.
+//! per run: `cargo test --release -p kallisto --test chaos -- --nocapture`. `cargo x campaign chaos` goes on with other seeds.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

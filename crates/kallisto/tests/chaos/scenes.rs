@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use kallisto_campaign::CampaignPart;
 use kallisto_sim::history::{HistoryVerdict, check};
 
 use super::cluster::{Cluster, SERVERS};
@@ -49,7 +50,18 @@ impl Counts {
 #[test]
 fn a_cluster_under_faults_is_linearizable_twice_on_the_same_directories() {
     let seed = given("KALLISTO_CHAOS_SEED").unwrap_or_else(|| fastrand::u64(..1 << 32));
-    let secs = given("KALLISTO_CHAOS_SECS").unwrap_or(SECS);
+    run(seed, given("KALLISTO_CHAOS_SECS").unwrap_or(SECS));
+}
+
+#[test]
+#[ignore = "`cargo x campaign chaos` runs it"]
+fn a_cluster_under_faults_of_any_seed_is_linearizable() {
+    let part = CampaignPart::of_environment().unwrap().expect("a part of a campaign");
+    // Both rounds of a run draw by numbers of their own.
+    println!("{}", part.run_on(1, |seed| run(seed * ROUNDS, SECS).keys as u64));
+}
+
+fn run(seed: u64, secs: u64) -> Counts {
     println!("seed {seed}");
     let start = Instant::now();
     let mut cluster = Cluster::form("scenes");
@@ -66,6 +78,7 @@ fn a_cluster_under_faults_is_linearizable_twice_on_the_same_directories() {
         a_backup_comes_back(&mut cluster);
     }
     counts.tell("chaos", seed, start);
+    counts
 }
 
 /// One round: the set scenes, then faults as the dice fall, and what the clients make of it.

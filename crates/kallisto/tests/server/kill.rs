@@ -15,7 +15,7 @@
 //!
 //! `KALLISTO_KILL_CYCLES` makes the loops longer, `KALLISTO_KILL_SEED` draws the same moments again,
 //! and `KALLISTO_LEDGER` names a file that gets a line per run. The runs that count are in
-//! `tests/LEDGER.md`: `cargo test --release -p kallisto --test server kill`.
+//! `tests/LEDGER.md`: `cargo test --release -p kallisto --test server kill`. `cargo x campaign kills` goes on with other seeds.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use kallisto_campaign::CampaignPart;
 use rustix::process::Signal;
 
 use crate::support::{Client, Directory, Keys, Reply, Server, share_of};
@@ -31,6 +32,9 @@ use crate::support::{Client, Directory, Keys, Reply, Server, share_of};
 /// Cycles of both tests together, unless somebody wants more: what takes less than 100 s on two busy
 /// cores. A server that is not optimised takes ten times as long for a cycle.
 const CYCLES: u64 = if cfg!(debug_assertions) { 30 } else { 300 };
+/// Cycles and lanes of a seed of a campaign.
+const CAMPAIGN_CYCLES: u64 = 40;
+const CAMPAIGN_LANES: u64 = 2;
 /// Writers of a lane.
 const WRITERS: usize = 6;
 /// Writers of a lane besides, by the Redis protocol.
@@ -472,6 +476,10 @@ fn record(mode: &str, seed: u64, counts: &[Counts], took: Duration) {
 
 fn loop_of(mode: &'static str, lanes: u64, cycles: u64) {
     let seed = wanted("KALLISTO_KILL_SEED", fastrand::u64(..1 << 32));
+    loop_from(seed, mode, lanes, cycles);
+}
+
+fn loop_from(seed: u64, mode: &'static str, lanes: u64, cycles: u64) {
     // Now: a run that fails ends without its line.
     let mut out = std::io::stdout();
     writeln!(out, "kill -9, {mode}: KALLISTO_KILL_SEED={seed}").unwrap();
@@ -495,4 +503,17 @@ fn strict_loses_nothing_acknowledged() {
 #[test]
 fn batch_loses_nothing_when_the_machine_stays_up() {
     loop_of("batch", 1, wanted("KALLISTO_KILL_CYCLES", CYCLES) / 3);
+}
+
+#[test]
+#[ignore = "`cargo x campaign kills` runs it"]
+fn nothing_acknowledged_is_lost_at_any_seed() {
+    let part = CampaignPart::of_environment().unwrap().expect("a part of a campaign");
+    let reach = part.run_on(1, |seed| {
+        let mode = if seed.is_multiple_of(3) { "batch" } else { "strict" };
+        // Lanes draw by the numbers after the seed.
+        loop_from(seed * CAMPAIGN_LANES, mode, CAMPAIGN_LANES, CAMPAIGN_CYCLES);
+        CAMPAIGN_CYCLES
+    });
+    writeln!(std::io::stdout(), "{reach}").unwrap();
 }

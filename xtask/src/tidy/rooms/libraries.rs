@@ -4,6 +4,13 @@ use super::CrateArrows;
 
 pub(super) const LIBRARIES: &[CrateArrows] = &[
     CrateArrows {
+        folder: "crates/campaign",
+        package: "kallisto-campaign",
+        below: &[],
+        external: &[],
+        for_tests: &[],
+    },
+    CrateArrows {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
         below: &[],
@@ -91,7 +98,7 @@ pub(super) const LIBRARIES: &[CrateArrows] = &[
         package: "kallisto-lsm",
         below: &["kallisto-codec"],
         external: &["arc-swap", "crc32c", "quick_cache", "rustix"],
-        for_tests: &["fastrand", "loom"],
+        for_tests: &["fastrand", "kallisto-campaign", "loom"],
     },
     CrateArrows {
         folder: "crates/barrier",
@@ -112,7 +119,7 @@ pub(super) const LIBRARIES: &[CrateArrows] = &[
         package: "kallisto-store",
         below: &["kallisto-codec", "kallisto-lsm", "kallisto-wake"],
         external: &["arc-swap", "bytes", "crc32c", "fastrand", "raft", "slog"],
-        for_tests: &[],
+        for_tests: &["kallisto-campaign"],
     },
     CrateArrows {
         folder: "crates/peers",
@@ -180,7 +187,7 @@ pub(super) const LIBRARIES: &[CrateArrows] = &[
         package: "kallisto-auth",
         below: &["kallisto-hcl"],
         external: &["jiff", "zeroize"],
-        for_tests: &[],
+        for_tests: &["kallisto-campaign"],
     },
     CrateArrows {
         folder: "crates/audit",

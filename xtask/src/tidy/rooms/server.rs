@@ -370,6 +370,7 @@ pub(super) const SERVER: &[CrateArrows] = &[
             "hyper-util",
             "jiff",
             "kallisto-barrier",
+            "kallisto-campaign",
             "kallisto-reference",
             "kallisto-sim",
             "memchr",
@@ -384,6 +385,7 @@ pub(super) const SERVER: &[CrateArrows] = &[
         folder: "crates/sim",
         package: "kallisto-sim",
         below: &[
+            "kallisto-campaign",
             "kallisto-lsm",
             "kallisto-barrier",
             "kallisto-store",
@@ -403,11 +405,18 @@ pub(super) const SERVER: &[CrateArrows] = &[
         external: &[],
         for_tests: &["stateright"],
     },
-    CrateArrows { folder: "xtask", package: "xtask", below: &[], external: &[], for_tests: &[] },
+    CrateArrows {
+        folder: "xtask",
+        package: "xtask",
+        below: &["kallisto-campaign"],
+        external: &[],
+        for_tests: &[],
+    },
     CrateArrows {
         folder: "fuzz",
         package: "kallisto-fuzz",
         below: &[
+            "kallisto-campaign",
             "kallisto-cuckoo",
             "kallisto-index",
             "kallisto-identity-tokens",
