@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-QIET6G3Y.js",
+        path: "assets/app-QFHUUBOZ.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-QIET6G3Y.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-QIET6G3Y.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-QIET6G3Y.js.br")),
-        digest: "81581b78fb6555a17266449855461022bd029402c25bf76ed456876c756c5b04",
+        plain: include_bytes!("../dist/assets/app-QFHUUBOZ.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-QFHUUBOZ.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-QFHUUBOZ.js.br")),
+        digest: "20e333e312ee267d8a7376e8a31f51a5f8fcb6fe9b9c48ab7573d67991862e51",
     },
     PageRow {
         path: "assets/audit-AHGEUH5V.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "832b6c1b65f0845d349ddaab2a094fbfd7a90bcd5a97b2c604399b0cc5c13da6",
     },
     PageRow {
-        path: "assets/secrets-QUSOGVDP.js",
+        path: "assets/secrets-PYUYY2UT.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-QUSOGVDP.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-QUSOGVDP.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-QUSOGVDP.js.br")),
-        digest: "cdf301e83becb38b31d52c82a138271d52518c9cf5043431da35e23866cf9582",
+        plain: include_bytes!("../dist/assets/secrets-PYUYY2UT.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-PYUYY2UT.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-PYUYY2UT.js.br")),
+        digest: "f68c6d89b55f6fab956ac59033b604c851b52c790172a97a70216b24d5bb8713",
     },
     PageRow {
         path: "assets/settings-KPPH6LVL.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "00f9446dd3fdd6dabde1f8c2f8f34f17b950776db3c20965ed4e235e52b4106f",
+        digest: "fdb409b95e4aa5e5fe50c2b0fc7bf408505c42920bd08065c82096ad287d7f91",
     },
 ];

@@ -127,4 +127,32 @@ export const edges: Flow[] = [
     }
     await one.finish();
   } },
+  { name: 'edges: lines of a pasted value stay lines, and typing goes on where a value becomes long', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    await one.go('/ui/s/secret/edges/pasted?tab=edit');
+    await page.getByLabel('Key', { exact: true }).fill('PEM');
+    const value = page.getByLabel('Value of PEM');
+    await value.fill('[]');
+    await value.press('Home');
+    await page.keyboard.press('ArrowRight');
+    await page.evaluate(() => navigator.clipboard.writeText('-----BEGIN X-----\r\nAAAA\nBBBB\n-----END X-----\n'));
+    await page.keyboard.press('Control+v');
+    equal(await value.inputValue(), '[-----BEGIN X-----\nAAAA\nBBBB\n-----END X-----\n]', 'each line stays');
+    await page.keyboard.type('!');
+    ok((await value.inputValue()).endsWith('\n!]'), 'the caret is behind what was pasted');
+    await page.getByRole('button', { name: 'Another key' }).click();
+    await page.getByRole('group', { name: 'New key' }).getByLabel('Key', { exact: true }).fill('LONG');
+    const long = page.getByLabel('Value of LONG');
+    await long.focus();
+    await page.keyboard.type('0123456789'.repeat(13));
+    equal(await long.inputValue(), '0123456789'.repeat(13), 'nothing that was typed is lost');
+    for (let i = 0; i < 20; i += 1) await page.keyboard.press('Backspace');
+    await page.keyboard.type('x');
+    equal(await long.inputValue(), `${'0123456789'.repeat(11)}x`, 'nor where it becomes short again');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('Secret made').waitFor();
+    await one.finish();
+  } },
 ];

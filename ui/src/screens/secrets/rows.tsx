@@ -8,6 +8,7 @@ import { JsonError, parseJson, writeJson, type Data } from '../../lib/json.ts';
 import { kindOf } from '../../lib/kinds.ts';
 import { toast } from '../../lib/toasts.ts';
 import { Form } from '../../parts/form.tsx';
+import { useLines } from '../../parts/lines.ts';
 import { Button, Card, Check, Field, Select, Tag } from '../../parts/ui.tsx';
 import { open, Sheet } from '../../parts/dialog.tsx';
 import { warningOf } from './keys.ts';
@@ -53,9 +54,16 @@ export const dataOf = (rows: readonly Draft[]): Data =>
     filled(rows).map((row) => [row.key, row.isJson ? parseJson(row.text) : row.text]),
   );
 
+const LINE_MAX = 120;
+
+/** A value: a line, or an area from the moment it needs one. */
 function ValueBox({ row, onChange }: { row: Draft; onChange: (row: Draft) => void }) {
   const [isShown, setShown] = useState(row.text === '');
-  const isLong = row.text.includes('\n') || row.text.length > 120;
+  const lines = useLines(
+    row.text,
+    (text) => onChange({ ...row, text }),
+    (text) => text.length > LINE_MAX,
+  );
   const box = {
     'aria-label': en.valueOf(row.key || en.theNewKey),
     value: row.text,
@@ -63,8 +71,8 @@ function ValueBox({ row, onChange }: { row: Draft; onChange: (row: Draft) => voi
     autocomplete: 'off' as const,
   };
   return (
-    <div class={`field value ${isLong ? 'area' : ''}`}>
-      {isLong ? (
+    <div class={`field value ${lines.isArea ? 'area' : ''}`} ref={lines.box}>
+      {lines.isArea ? (
         <textarea
           {...box}
           class={`mono ${isShown ? '' : 'masked'}`}
@@ -76,12 +84,12 @@ function ValueBox({ row, onChange }: { row: Draft; onChange: (row: Draft) => voi
         <input
           {...box}
           class={`mono ${isShown ? '' : 'masked'}`}
-          onInput={(event) => onChange({ ...row, text: event.currentTarget.value })}
+          onInput={(event) => lines.onInput(event.currentTarget)}
+          onPaste={lines.onPaste}
           onKeyDown={(event) => {
-            if (event.key === 'Enter' && event.shiftKey) {
-              event.preventDefault();
-              onChange({ ...row, text: row.text + '\n' });
-            }
+            if (event.key !== 'Enter' || !event.shiftKey) return;
+            event.preventDefault();
+            lines.insert(event.currentTarget, '\n');
           }}
         />
       )}
