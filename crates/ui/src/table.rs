@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-QFHUUBOZ.js",
+        path: "assets/app-O6RMTOJZ.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-QFHUUBOZ.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-QFHUUBOZ.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-QFHUUBOZ.js.br")),
-        digest: "20e333e312ee267d8a7376e8a31f51a5f8fcb6fe9b9c48ab7573d67991862e51",
+        plain: include_bytes!("../dist/assets/app-O6RMTOJZ.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-O6RMTOJZ.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-O6RMTOJZ.js.br")),
+        digest: "021879210a703057edb7bd67b773e2cfb98074061cc99089e7b6e38ebefae212",
     },
     PageRow {
         path: "assets/audit-AHGEUH5V.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "832b6c1b65f0845d349ddaab2a094fbfd7a90bcd5a97b2c604399b0cc5c13da6",
     },
     PageRow {
-        path: "assets/secrets-PYUYY2UT.js",
+        path: "assets/secrets-C7GJQQDF.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-PYUYY2UT.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-PYUYY2UT.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-PYUYY2UT.js.br")),
-        digest: "f68c6d89b55f6fab956ac59033b604c851b52c790172a97a70216b24d5bb8713",
+        plain: include_bytes!("../dist/assets/secrets-C7GJQQDF.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-C7GJQQDF.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-C7GJQQDF.js.br")),
+        digest: "e209cfd38dec4508ceac52a1b5d9b28b14d48b077810fbc0d39e8bc8ee77edb5",
     },
     PageRow {
         path: "assets/settings-KPPH6LVL.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "fdb409b95e4aa5e5fe50c2b0fc7bf408505c42920bd08065c82096ad287d7f91",
+        digest: "f72572f6a3d8181a1cbfda909c9114721c50b0085529b57cd000f7b8b449d588",
     },
 ];

@@ -155,4 +155,19 @@ export const edges: Flow[] = [
     await page.getByText('Secret made').waitFor();
     await one.finish();
   } },
+  { name: 'edges: a secret with a key without a name is edited like others', run: async ({ browser, dev }) => {
+    await dev.must('POST', 'secret/data/edges/nameless', { data: { '': '', k: 'v' } });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    await one.go('/ui/s/secret/edges/nameless?tab=edit');
+    await page.getByText('Nothing changed yet').waitFor();
+    await page.getByLabel('Value of k').fill('w');
+    await page.getByText('1 changed').waitFor();
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('Saved', { exact: true }).waitFor();
+    equal((await dev.must('GET', 'secret/data/edges/nameless'))['data'].data, { '': '', k: 'w' }, 'both keys');
+    await one.finish();
+  } },
 ];

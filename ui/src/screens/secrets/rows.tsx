@@ -18,6 +18,8 @@ export interface Draft {
   key: string;
   text: string;
   isJson: boolean;
+  /** The secret has this key, which is the empty one. */
+  isNameless?: boolean;
 }
 const FILE_MAX = 786_432;
 let nextId = 100;
@@ -28,15 +30,16 @@ export const draftOf = (data: Data): Draft[] =>
     key,
     text: typeof value === 'string' ? value : writeJson(value),
     isJson: typeof value !== 'string',
+    isNameless: key === '',
   }));
 const filled = (rows: readonly Draft[]): Draft[] =>
-  rows.filter((row) => row.key !== '' || row.text !== '');
+  rows.filter((row) => row.key !== '' || row.text !== '' || row.isNameless);
 
 /** What stands in the way of saving: the first of it. */
 export function problemOf(rows: readonly Draft[]): string | undefined {
   const seen = new Set<string>();
   for (const row of filled(rows)) {
-    if (row.key === '') return en.aValueHasNoKey;
+    if (row.key === '' && !row.isNameless) return en.aValueHasNoKey;
     if (seen.has(row.key)) return en.theKeyStandsTwice(row.key);
     seen.add(row.key);
     if (row.isJson) {
@@ -170,7 +173,7 @@ export function RowEditor({
                     onInput={(event) => set({ ...row, key: event.currentTarget.value })}
                     onPaste={(event) => onPaste(event, row)}
                     aria-label={common.key}
-                    placeholder={en.key}
+                    placeholder={row.isNameless ? en.empty : en.key}
                     spellcheck={false}
                     autocomplete="off"
                     autofocus={i === 0 && rows.length === 1}

@@ -10,6 +10,7 @@ export const isTooLargeForASecret = (name: string): string => `${name} is too la
 export const isNoTextKeptAsBase64 = (name: string): string => `${name} is no text: kept as base64`;
 export const newKey = 'New key';
 export const key = 'KEY';
+export const empty = 'empty';
 export const standsTwice = 'stands twice';
 export const keptAsJson = 'kept as JSON';
 export const generateAValueFor = (part: string): string => `Generate a value for ${part}`;
