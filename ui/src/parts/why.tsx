@@ -26,6 +26,16 @@ export async function explainSelf(
   return general?.data;
 }
 
+/** The part of an answer of explain that is about one path and one capability. */
+const cellOf = (answer: Record<string, any>): Record<string, any> =>
+  Array.isArray(answer['grid']) ? ((answer['grid'] as Record<string, any>[])[0] ?? answer) : answer;
+
+/** What an answer of explain comes to; `undefined` where there is none. */
+export const isAllowed = (answer: Record<string, any> | undefined): boolean | undefined =>
+  answer && typeof cellOf(answer)['allowed'] === 'boolean'
+    ? (cellOf(answer)['allowed'] as boolean)
+    : undefined;
+
 function Why({ asked, close }: { asked: Asked; close: () => void }) {
   const [answer, setAnswer] = useState<Record<string, any> | null | undefined>(undefined);
   useEffect(() => {
@@ -80,9 +90,7 @@ export function Rules({
   path: string;
   cap: string;
 }) {
-  const cell = Array.isArray(answer['grid'])
-    ? ((answer['grid'] as Record<string, any>[])[0] ?? answer)
-    : answer;
+  const cell = cellOf(answer);
   const rules = rulesOf(cell);
   if (rules.length === 0 && cell['reason']) return <Note>{cell['reason']}.</Note>;
   if (rules.length === 0)

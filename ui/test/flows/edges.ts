@@ -170,4 +170,20 @@ export const edges: Flow[] = [
     equal((await dev.must('GET', 'secret/data/edges/nameless'))['data'].data, { '': '', k: 'w' }, 'both keys');
     await one.finish();
   } },
+  { name: 'edges: where capabilities may not be asked for, the rule tells what one may', run: async ({ browser, dev }) => {
+    await dev.api('POST', 'sys/namespaces/below', {});
+    await dev.api('DELETE', 'sys/mounts/kv', undefined, 'root', 'below');
+    await until(async () => (await dev.api('POST', 'sys/mounts/kv', { type: 'kv', options: { version: '2' } }, 'root', 'below'))['status'] < 300, 'the mount is there');
+    await until(async () => (await dev.api('POST', 'kv/data/a', { data: { k: 'v' } }, 'root', 'below'))['status'] < 300, 'it is written to');
+    await dev.must('PUT', 'sys/policies/acl/below', { policy: 'path "below/kv/*" { capabilities = ["read", "list"] }' });
+    await dev.must('POST', 'auth/userpass/users/bea', { password: 'correct horse battery', token_policies: ['below'] });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('bea');
+    await one.go('/ui/s/kv/a?tab=who&ns=below');
+    await page.getByText('may read', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'delete', exact: true }).click();
+    await page.getByText('may not delete', { exact: true }).waitFor();
+    await one.finish();
+  } },
 ];

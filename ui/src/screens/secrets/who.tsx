@@ -7,7 +7,7 @@ import { useLoad } from '../../lib/load.ts';
 import { can } from '../../lib/needs.ts';
 import { apiPath, type Place } from '../../lib/place.ts';
 import { me } from '../../lib/state.ts';
-import { explainSelf, Rules } from '../../parts/why.tsx';
+import { explainSelf, isAllowed, Rules } from '../../parts/why.tsx';
 import { Card, Loading, Note, Segments, Tag } from '../../parts/ui.tsx';
 import { Subjects, whoCan } from '../review-list.tsx';
 
@@ -22,7 +22,12 @@ export function Who({ place }: { place: Place }) {
       tryCall<Record<string, any>>('POST', 'sys/capabilities-self', { body: { paths: [path] } }),
       explainSelf(path, cap),
     ]);
-    return { caps: (caps?.data[path] ?? []) as string[], why };
+    const known = (caps?.data[path] ?? []) as string[];
+    // In another namespace than its policies' a token may seldom ask for capabilities; the rule tells as well.
+    const may: boolean | undefined = caps
+      ? known.includes('root') || known.includes(cap)
+      : isAllowed(why);
+    return { caps: known, may, why };
   }, [path, cap]);
   const all = useLoad(mayReview ? () => whoCan(path, cap) : undefined, [path, cap, mayReview]);
   return (
@@ -42,16 +47,9 @@ export function Who({ place }: { place: Place }) {
           </>
         }
         actions={
-          mine.data && (
-            <Tag
-              kind={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'ok' : 'bad'}
-              icon={
-                mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'check' : 'lock'
-              }
-            >
-              {mine.data.caps.includes('root') || mine.data.caps.includes(cap)
-                ? en.may(cap)
-                : en.mayNot(cap)}
+          mine.data?.may !== undefined && (
+            <Tag kind={mine.data.may ? 'ok' : 'bad'} icon={mine.data.may ? 'check' : 'lock'}>
+              {mine.data.may ? en.may(cap) : en.mayNot(cap)}
             </Tag>
           )
         }
