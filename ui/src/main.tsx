@@ -62,34 +62,33 @@ function preload(name: string): void {
     );
 }
 
-/** The screen of a route: the old one stays until the new one's file is there. */
+/** The screens whose files are there. */
+const parts = new Map<string, ComponentType>();
+
+/** The screen of a route. The one that is left goes at once: it would take the new address for one of its own. */
 function Screen({ loads, name }: { loads: Record<string, Load>; name: string }) {
-  const [shown, setShown] = useState<{ name: string; Part?: ComponentType; error?: unknown }>({
-    name: '',
-  });
+  const [loaded, setLoaded] = useState<{ name: string; error?: unknown }>({ name: '' });
   useEffect(() => {
     let isLate = false;
-    const load = loads[name];
-    if (!load) {
-      setShown({ name });
-      return;
-    }
-    load().then(
+    if (parts.has(name)) return;
+    loads[name]?.().then(
       (Part) => {
-        if (!isLate) setShown({ name, Part });
+        parts.set(name, Part);
+        if (!isLate) setLoaded({ name });
       },
       (error: unknown) => {
-        if (!isLate) setShown({ name, error });
+        if (!isLate) setLoaded({ name, error });
       },
     );
     return () => {
       isLate = true;
     };
   }, [name]);
-  if (shown.error) return <Failed error={shown.error} retry={() => location.reload()} />;
-  if (shown.Part) return <shown.Part key={shown.name} />;
-  if (shown.name === name && !loads[name])
-    return <Failed isMissing error={en.noScreenHasThisAddress} />;
+  const Part = parts.get(name);
+  if (Part) return <Part key={name} />;
+  if (!loads[name]) return <Failed isMissing error={en.noScreenHasThisAddress} />;
+  if (loaded.name === name && loaded.error)
+    return <Failed error={loaded.error} retry={() => location.reload()} />;
   return <Loading rows={8} />;
 }
 

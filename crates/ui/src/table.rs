@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-SID6F535.js",
+        path: "assets/app-5BQOUZHL.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-SID6F535.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-SID6F535.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-SID6F535.js.br")),
-        digest: "c70fc8c654e5b1c8e4c0f77d88d4d99e143877d8ceab741430f300ff0d4eb52a",
+        plain: include_bytes!("../dist/assets/app-5BQOUZHL.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-5BQOUZHL.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-5BQOUZHL.js.br")),
+        digest: "d3f6c29dc336e83022d142bab42e2130a90bd4eef460e341471b7fa0085068e5",
     },
     PageRow {
         path: "assets/audit-YLUEC7JX.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "18f1ccca6ca2cf8e64d1973618b66bbeb534238f16553401e7a6f835b550bebb",
+        digest: "6a780d6a436e49aab83debeb3736cf1f53a8b01a76b596025ec2d5bffad1c6e4",
     },
 ];

@@ -170,6 +170,28 @@ export const edges: Flow[] = [
     equal((await dev.must('GET', 'secret/data/edges/nameless'))['data'].data, { '': '', k: 'w' }, 'both keys');
     await one.finish();
   } },
+  { name: 'edges: on a slow network the screen that is left does not take the next address for its own', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ada');
+    await one.go('/ui/s/secret/apps/payments/stripe');
+    await page.getByRole('button', { name: 'Reveal API_KEY' }).waitFor();
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => { release = resolve; });
+    await page.route('**/ui/assets/**', async (route) => { await held; await route.continue(); });
+    const before = one.urls.length;
+    await one.go('/ui/tools/hash');
+    await page.getByRole('button', { name: 'Reveal API_KEY' }).waitFor({ state: 'detached' });
+    await page.waitForTimeout(500);
+    equal(await page.getByText('You have no right to this').count(), 0, 'no refusal');
+    equal(one.urls.slice(before).filter((url) => url.includes('internal/ui/mounts')).join(), '', 'nothing is asked for by the address of another screen');
+    await one.go('/ui/shared');
+    release();
+    await page.getByRole('heading', { name: 'Shared by me' }).waitFor();
+    await page.waitForTimeout(300);
+    ok(await page.getByRole('heading', { name: 'Shared by me' }).isVisible(), 'the last click counts');
+    await one.finish();
+  } },
   { name: 'edges: where capabilities may not be asked for, the rule tells what one may', run: async ({ browser, dev }) => {
     await dev.api('POST', 'sys/namespaces/below', {});
     await dev.api('DELETE', 'sys/mounts/kv', undefined, 'root', 'below');
