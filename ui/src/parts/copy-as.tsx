@@ -4,12 +4,11 @@ import * as en from '../en/parts/copy-as.ts';
 import { useState } from 'preact/hooks';
 import { asked, type Asked } from '../lib/asked.ts';
 import { encodePath } from '../lib/api.ts';
+import { quoted } from '../lib/shell.ts';
 import { open, Sheet } from './dialog.tsx';
 import { Button, Code, Segments } from './ui.tsx';
 
 type Form = 'cli' | 'curl' | 'terraform';
-const quoted = (text: string): string =>
-  /^[\w./@:=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
 function cli({ method, path, query, fields, ns }: Asked): string {
   const verb =

@@ -3,14 +3,18 @@
 import * as common from '../en/common.ts';
 import * as en from '../en/screens/console.ts';
 import { useState } from 'preact/hooks';
-import { call, type Method } from '../lib/api.ts';
+import { call, urlOf, type Method } from '../lib/api.ts';
 import { copy, copySecret } from '../lib/clipboard.ts';
+import { Num, parseJson, writeJson, type Data, type Json } from '../lib/json.ts';
 import { useAction, useLoad } from '../lib/load.ts';
 import { allows, useNeeds, type Capability } from '../lib/needs.ts';
 import { route } from '../lib/router.ts';
+import { quoted } from '../lib/shell.ts';
+import { namespace } from '../lib/state.ts';
 import { visible, visibleText } from '../lib/time.ts';
 import { confirm } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
+import { useLines } from '../parts/lines.ts';
 import { List } from '../parts/list.tsx';
 import {
   Button,
@@ -86,31 +90,52 @@ function routesOf(paths: Document): Route[] {
 /** Routes that programs speak to each other come last. */
 const isProtocol = ({ path }: Route): boolean => /(^|\/)(acme|est|cmp|scep)\//.test(path);
 
-/** What a field is sent as; the words of one that is not of its kind. */
-function valueOf(name: string, { type, items }: Property, text: string): unknown {
+/** JSON as it was written, or `undefined`. */
+function jsonOf(text: string): Json | undefined {
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function numberOf(name: string, text: string): Num {
+  const number = jsonOf(text);
+  if (!(number instanceof Num)) throw new Error(en.isNoNumber(name));
+  return number;
+}
+
+/** What a field is sent as, numbers as they were written; the words of one that is not of its kind. */
+function valueOf(name: string, { type, items }: Property, text: string): Json {
   if (type === 'boolean') return text === 'true';
-  if (type === 'integer' || type === 'number') {
-    const number = Number(text);
-    if (Number.isNaN(number)) throw new Error(en.isNoNumber(name));
-    return number;
-  }
+  if (type === 'integer' || type === 'number') return numberOf(name, text);
   if (type === 'object') {
-    try {
-      return JSON.parse(text) as unknown;
-    } catch {
-      throw new Error(en.isNoJson(name));
-    }
+    const value = jsonOf(text);
+    if (value === undefined) throw new Error(en.isNoJson(name));
+    return value;
   }
-  // A statement may have commas in it: a list of lines is one, where there are lines.
   if (type === 'array') {
-    const parts = (
-      text.includes('\n') ? text.split('\n') : text.includes('{{') ? [text] : text.split(',')
-    )
-      .map((one) => one.trim())
-      .filter(Boolean);
-    return items?.type === 'integer' ? parts.map(Number) : parts;
+    const parts = itemsOf(text);
+    return items?.type === 'integer' ? parts.map((part) => numberOf(name, part)) : parts;
   }
   return text;
+}
+
+/** A list: keys and certificates one after the other, or one a line where there are lines, since a statement may have commas in it. */
+const itemsOf = (text: string): string[] =>
+  text.match(/-----BEGIN [^-]+-----[^]*?-----END [^-]+-----/g) ??
+  (text.includes('\n') ? text.split('\n') : text.includes('{{') ? [text] : text.split(','))
+    .map((one) => one.trim())
+    .filter(Boolean);
+
+/** An address as people write it: a slash or `/v1/` before it, a query behind it. */
+function parts(address: string): { path: string; query: Record<string, string> } {
+  const at = address.indexOf('?');
+  const path = at < 0 ? address : address.slice(0, at);
+  return {
+    path: path.trim().replace(/^\/*(v1\/)?/, ''),
+    query: at < 0 ? {} : Object.fromEntries(new URLSearchParams(address.slice(at))),
+  };
 }
 
 function Input({
@@ -125,6 +150,7 @@ function Input({
   set: (value: string) => void;
 }) {
   const hint = property.description;
+  const lines = useLines(value, set);
   if (property.type === 'boolean')
     return (
       <div class="labelled">
@@ -146,20 +172,23 @@ function Input({
     /(^|_)(statements|certificate|ca_cert|csr|pem_bundle|private_key|policy|rules|template)$/.test(
       name,
     );
+  const isArea = isLong || lines.isArea;
   return (
-    <Field
-      label={name}
-      value={value}
-      onInput={set}
-      mono
-      hint={
-        property.type === 'array'
-          ? `${hint ?? ''} ${isLong ? en.oneALine : en.withCommas}`.trim()
-          : hint
-      }
-      masked={HIDDEN.test(name)}
-      {...(isLong ? { rows: 3 } : {})}
-    />
+    <div ref={lines.box} onPaste={lines.onPaste}>
+      <Field
+        label={name}
+        value={value}
+        onInput={set}
+        mono
+        hint={
+          property.type === 'array'
+            ? `${hint ?? ''} ${isArea ? en.oneALine : en.withCommas}`.trim()
+            : hint
+        }
+        masked={HIDDEN.test(name)}
+        {...(isArea ? { rows: 3 } : {})}
+      />
+    </div>
   );
 }
 
@@ -175,7 +204,8 @@ export function Console() {
   }, []);
   const [text, setText] = useState(at);
   const [method, setMethod] = useState<Method>('GET');
-  const [path, setPath] = useState(at ? '' : (route.peek().query.get('path') ?? 'sys/health'));
+  const [address, setPath] = useState(at ? '' : (route.peek().query.get('path') ?? 'sys/health'));
+  const { path, query } = parts(address);
   const [form, setForm] = useState<'fields' | 'json'>('fields');
   const [values, setValues] = useState<Record<string, string>>({});
   const [params, setParams] = useState<Record<string, string>>({});
@@ -202,7 +232,7 @@ export function Console() {
   };
   const sent = (): string =>
     byFields
-      ? JSON.stringify(
+      ? writeJson(
           Object.fromEntries(
             (known?.fields ?? []).flatMap(([name, property]) =>
               (values[name] ?? '') === ''
@@ -229,9 +259,14 @@ export function Console() {
     )
       return;
     setResult('');
-    const reply = await call(method, filled, { ...(made ? { text: made } : {}), quiet: false });
+    const reply = await call(method, filled, {
+      ...(made ? { text: made } : {}),
+      query,
+      exact: true,
+      quiet: false,
+    });
     setResult(
-      `${reply.status}\n${reply.status === 204 ? en.doneWithoutAnAnswer : JSON.stringify(reply.body, null, 2)}`,
+      `${reply.status}\n${reply.status === 204 ? en.doneWithoutAnAnswer : writeJson(reply.body as Data, 2)}`,
     );
   });
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} />;
@@ -249,8 +284,10 @@ export function Console() {
     } catch {
       /* What is not of its kind is said by sending it. */
     }
+    const ns = namespace.peek();
+    const body = made ? ` -d ${quoted(made)}` : '';
     void copy(
-      `curl -s -X ${method} -H "X-Vault-Token: $VAULT_TOKEN"${made ? ` -d '${made.replaceAll("'", `'\\''`)}'` : ''} ${location.origin}/v1/${filled}`,
+      `curl -s -X ${method} -H "X-Vault-Token: $VAULT_TOKEN"${ns ? ` -H ${quoted(`X-Vault-Namespace: ${ns}`)}` : ''}${body} ${quoted(location.origin + urlOf(filled, query))}`,
       en.curlCommand,
     );
   };
@@ -322,7 +359,7 @@ export function Console() {
                 )}
               />
               <div class="grow">
-                <Field label={common.path} value={path} onInput={setPath} mono />
+                <Field label={common.path} value={address} onInput={setPath} mono />
               </div>
             </div>
             {known && <p class="soft">{known.summary}</p>}

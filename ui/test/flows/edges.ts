@@ -1,4 +1,5 @@
 // Flows 28 and 30: keyboard only, narrow, zoomed, dark, reduced motion, right-to-left; rights that change while signed in.
+import { generateKeyPairSync } from 'node:crypto';
 import { Watched } from '../browser.ts';
 import { equal, ok, until } from '../assert.ts';
 import type { Flow } from './index.ts';
@@ -206,6 +207,47 @@ export const edges: Flow[] = [
     await page.getByText('may read', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'delete', exact: true }).click();
     await page.getByText('may not delete', { exact: true }).waitFor();
+    await one.finish();
+  } },
+  { name: 'edges: the console sends and shows numbers as they were written, and takes an address as people write it', run: async ({ browser, dev }) => {
+    await dev.api('POST', 'sys/namespaces/console', {});
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    await one.go('/ui/tools/api?path=secret/data/{path}');
+    const form = page.locator('form[data-form="tools/api"]');
+    await form.getByLabel('Method').selectOption('POST');
+    await form.getByLabel('path', { exact: true }).fill('edges/exact');
+    await form.getByLabel('data', { exact: true }).fill('{"big": 12345678901234567890, "f": 1.0}');
+    await form.getByRole('button', { name: 'Send' }).click();
+    await page.locator('pre.json', { hasText: '"version": ' }).waitFor();
+    const stored = await (await fetch(`${dev.base}/v1/secret/data/edges/exact`, { headers: { 'X-Vault-Token': 'root' } })).text();
+    ok(/"big":12345678901234567890,"f":1\.0/.test(stored), `as they were written: ${stored}`);
+    await form.getByLabel('Method').selectOption('GET');
+    await form.getByLabel('Path', { exact: true }).fill('/v1/secret/data/edges/exact?version=1');
+    await form.getByRole('button', { name: 'Send' }).click();
+    await page.locator('pre.json', { hasText: '"big": 12345678901234567890' }).waitFor();
+    await one.go('/ui/tools/api?ns=console');
+    await form.getByLabel('Path', { exact: true }).fill('secret/data/a b');
+    await form.getByRole('button', { name: 'Copy as curl' }).click();
+    equal(await page.evaluate(() => navigator.clipboard.readText()), `curl -s -X GET -H "X-Vault-Token: $VAULT_TOKEN" -H 'X-Vault-Namespace: console' '${dev.base}/v1/secret/data/a%20b'`, 'for a shell, in the namespace');
+    await one.finish();
+  } },
+  { name: 'edges: keys and certificates that are pasted into the console keep their lines, also several in a list', run: async ({ browser, dev }) => {
+    await dev.api('POST', 'sys/auth/edgejwt', { type: 'jwt' });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    await one.go('/ui/tools/api?path=auth/edgejwt/config');
+    const form = page.locator('form[data-form="tools/api"]');
+    await form.getByLabel('Method').selectOption('POST');
+    const keys = [1, 2].map(() => generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey.export({ type: 'spki', format: 'pem' }).toString());
+    await page.evaluate((text) => navigator.clipboard.writeText(text), keys.join(''));
+    await form.getByLabel('jwt_validation_pubkeys').focus();
+    await page.keyboard.press('Control+v');
+    await form.getByRole('button', { name: 'Send' }).click();
+    await page.locator('pre.json').waitFor();
+    equal(((await dev.must('GET', 'auth/edgejwt/config'))['data'].jwt_validation_pubkeys as string[]).length, 2, 'two keys');
     await one.finish();
   } },
 ];

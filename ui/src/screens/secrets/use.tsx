@@ -3,6 +3,7 @@ import * as common from '../../en/common.ts';
 import * as en from '../../en/screens/secrets/use.ts';
 import { useState } from 'preact/hooks';
 import { encodePath } from '../../lib/api.ts';
+import { quoted as q } from '../../lib/shell.ts';
 import { namespace } from '../../lib/state.ts';
 import type { Place } from '../../lib/place.ts';
 import { Card, Code, Segments, Select } from '../../parts/ui.tsx';
@@ -21,9 +22,6 @@ export const WAYS: readonly (readonly [Way, string])[] = [
   ['java', 'Java'],
   ['rust', 'Rust'],
 ];
-const q = (text: string): string =>
-  /^[\w./@:=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
-
 export function snippet(way: Way, place: Place, key: string): string {
   const mount = place.mount.path.replace(/\/$/, '');
   const isTwo = place.mount.version === 2;

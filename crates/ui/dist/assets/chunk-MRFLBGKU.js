@@ -1,0 +1,1 @@
+var s=r=>/^[\w./@:=-]+$/.test(r)?r:`'${r.replaceAll("'","'\\''")}'`;export{s as a};
