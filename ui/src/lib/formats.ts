@@ -205,7 +205,9 @@ export function guess(text: string, name = ''): Format {
   return 'env';
 }
 
-const envName = (key: string): string => key.replace(/[^A-Za-z0-9_]/g, '_').replace(/^(?=\d)/, '_');
+/** The name of a variable for a key. */
+export const envName = (key: string): string =>
+  key.replace(/[^A-Za-z0-9_]/g, '_').replace(/^(?=\d)/, '_');
 export const toEnv = (data: Data): string =>
   Object.entries(data)
     .map(([key, value]) => {

@@ -4,7 +4,7 @@ import * as en from '../en/parts/copy-as.ts';
 import { useState } from 'preact/hooks';
 import { asked, type Asked } from '../lib/asked.ts';
 import { encodePath } from '../lib/api.ts';
-import { quoted } from '../lib/shell.ts';
+import { inTerraform, quoted } from '../lib/shell.ts';
 import { open, Sheet } from './dialog.tsx';
 import { Button, Code, Segments } from './ui.tsx';
 
@@ -24,13 +24,15 @@ function cli({ method, path, query, fields, ns }: Asked): string {
 
 function curl({ method, path, query, fields, ns }: Asked): string {
   const address = `${location.origin}/v1/${encodePath(path)}${query.length ? `?${new URLSearchParams(query).toString()}` : ''}`;
-  return `curl -s${method === 'GET' ? '' : ` -X ${method}`} -H "X-Vault-Token: $VAULT_TOKEN"${ns ? ` -H "X-Vault-Namespace: ${ns}"` : ''}${fields.length ? ` \\\n  -d '{${fields.map((field) => `"${field}": …`).join(', ')}}'` : ''} \\\n  ${quoted(address)}`;
+  return `curl -s${method === 'GET' ? '' : ` -X ${method}`} -H "X-Vault-Token: $VAULT_TOKEN"${ns ? ` -H ${quoted(`X-Vault-Namespace: ${ns}`)}` : ''}${fields.length ? ` \\\n  -d '{${fields.map((field) => `"${field}": …`).join(', ')}}'` : ''} \\\n  ${quoted(address)}`;
 }
 
-function terraform({ method, path, fields }: Asked): string | undefined {
-  if (method === 'GET') return `data "vault_generic_secret" "this" {\n  path = "${path}"\n}`;
+function terraform({ method, path, fields, ns }: Asked): string | undefined {
+  const where = ns ? `  namespace = ${inTerraform(ns)}\n` : '';
+  if (method === 'GET')
+    return `data "vault_generic_secret" "this" {\n${where}  path = ${inTerraform(path)}\n}`;
   if (method === 'LIST' || method === 'DELETE') return undefined;
-  return `resource "vault_generic_endpoint" "this" {\n  path      = "${path}"\n  data_json = jsonencode({ ${fields.map((field) => `${field} = "…"`).join(', ')} })\n}`;
+  return `resource "vault_generic_endpoint" "this" {\n${where}  path      = ${inTerraform(path)}\n  data_json = jsonencode({ ${fields.map((field) => `${inTerraform(field)} = "…"`).join(', ')} })\n}`;
 }
 
 const FORMS: Record<Form, (one: Asked) => string | undefined> = { cli, curl, terraform };

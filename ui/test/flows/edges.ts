@@ -250,4 +250,30 @@ export const edges: Flow[] = [
     equal(((await dev.must('GET', 'auth/edgejwt/config'))['data'].jwt_validation_pubkeys as string[]).length, 2, 'two keys');
     await one.finish();
   } },
+  { name: 'edges: the lines of Use it name the namespace, are quoted for their language, and are those of version 1', run: async ({ browser, dev }) => {
+    await dev.api('POST', 'sys/namespaces/lines', {});
+    for (const [mount, version] of [['one', '1'], ['two', '2']] as const) {
+      await until(async () => [200, 204, 400].includes((await dev.api('POST', `sys/mounts/${mount}`, { type: 'kv', options: { version } }, 'root', 'lines'))['status']), 'the mount is there');
+    }
+    const data = { '1st "key" ${x}': 'v' };
+    await dev.must('POST', 'one/My_App', data, 'root', 'lines');
+    await until(async () => (await dev.api('POST', 'two/data/My_App', { data }, 'root', 'lines'))['status'] < 300, 'it is written');
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('root');
+    const card = async (name: string): Promise<string> => page.locator('.card', { has: page.getByRole('heading', { name, exact: true }) }).locator('pre, code').first().innerText();
+    await one.go('/ui/s/two/My_App?tab=use&ns=lines');
+    await page.getByRole('heading', { name: 'Rust', exact: true }).waitFor();
+    await until(async () => (await card('Go')).includes('1st'), 'its key is there');
+    const holds = async (name: string, ...parts: string[]): Promise<void> => { const text = await card(name); for (const part of parts) ok(text.includes(part), `${name} has ${part}: ${text}`); };
+    await holds('Kubernetes', 'name: my-app\n', 'spec.provider.vault.namespace: lines', 'secretKey: "1st__key____x_"', 'property: "1st \\"key\\" ${x}"');
+    await holds('Terraform', 'namespace = "lines"', 'data["1st \\"key\\" $${x}"]');
+    await holds('Go', 'client.WithNamespace("lines").KVv2("two").Get(ctx, "My_App")', 'Data["1st \\"key\\" ${x}"]');
+    await holds('Java', 'spring.cloud.vault.namespace=lines', 'opsForVersionedKeyValue("two")');
+    await holds('Rust', '.namespace(Some("lines".into()))', '&secret["1st \\"key\\" ${x}"]');
+    await holds('.env', 'export _1ST__KEY____X_=');
+    await one.go('/ui/s/one/My_App?tab=use&ns=lines');
+    await until(async () => (await card('Java')).includes('opsForKeyValue("one", KeyValueBackend.KV_1).get("My_App")'), 'the operations of version 1');
+    await one.finish();
+  } },
 ];

@@ -401,7 +401,7 @@ export function Folder({ place, current }: { place: Place; current?: string | un
           {text && en.shown(count(rows.length))}
         </span>
         {folderCount > 0 && <span>{plural(folderCount, en.folder2)}</span>}
-        {!folder.isDone && <span class="spin" aria-label={en.loadingMore} />}
+        {!folder.isDone && <span class="spin" role="img" aria-label={en.loadingMore} />}
         <span class="grow" />
         <span class="hints">
           <kbd>j</kbd> <kbd>k</kbd> {en.move}

@@ -3,9 +3,10 @@ import * as common from '../../en/common.ts';
 import * as en from '../../en/screens/secrets/use.ts';
 import { useState } from 'preact/hooks';
 import { encodePath } from '../../lib/api.ts';
-import { quoted as q } from '../../lib/shell.ts';
+import { envName } from '../../lib/formats.ts';
+import { inQuotes, inTerraform, inYaml, quoted as q } from '../../lib/shell.ts';
 import { namespace } from '../../lib/state.ts';
-import type { Place } from '../../lib/place.ts';
+import { lastSegment, type Place } from '../../lib/place.ts';
 import { Card, Code, Segments, Select } from '../../parts/ui.tsx';
 
 type Way =
@@ -29,34 +30,47 @@ export function snippet(way: Way, place: Place, key: string): string {
   const ns = namespace.peek();
   const flag = ns ? ` -namespace=${q(ns)}` : '';
   const address = `${location.origin}/v1/${encodePath(api)}`;
-  const field = isTwo ? `.data.data[${JSON.stringify(key)}]` : `.data[${JSON.stringify(key)}]`;
+  const field = isTwo ? `.data.data[${inQuotes(key)}]` : `.data[${inQuotes(key)}]`;
   switch (way) {
     case 'cli':
       return `kallisto kv get${flag} -mount=${q(mount)} -field=${q(key)} ${q(place.path)}`;
     case 'curl':
-      return `curl -s -H "X-Vault-Token: $VAULT_TOKEN"${ns ? ` -H "X-Vault-Namespace: ${ns}"` : ''} \\\n  ${q(address)} | jq -r ${q(field)}`;
+      return `curl -s -H "X-Vault-Token: $VAULT_TOKEN"${ns ? ` -H ${q(`X-Vault-Namespace: ${ns}`)}` : ''} \\\n  ${q(address)} | jq -r ${q(field)}`;
     case 'env':
-      return `export ${key.toUpperCase().replace(/\W/g, '_')}="$(kallisto kv get${flag} -mount=${q(mount)} -field=${q(key)} ${q(place.path)})"`;
+      return `export ${envName(key.toUpperCase())}="$(kallisto kv get${flag} -mount=${q(mount)} -field=${q(key)} ${q(place.path)})"`;
     case 'k8s':
-      return `apiVersion: external-secrets.io/v1\nkind: ExternalSecret\nmetadata:\n  name: ${place.path.split('/').at(-1)}\nspec:\n  secretStoreRef: { name: kallisto, kind: SecretStore }\n  data:\n    - secretKey: ${key}\n      remoteRef: { key: ${place.path}, property: ${key} }`;
-    case 'terraform':
+      return `apiVersion: external-secrets.io/v1\nkind: ExternalSecret\nmetadata:\n  name: ${objectName(lastSegment(place.path))}\nspec:\n  secretStoreRef: { name: kallisto, kind: SecretStore }${ns ? ` # spec.provider.vault.namespace: ${inYaml(ns)}` : ''}\n  data:\n    - secretKey: ${inYaml(key.replace(/[^\w.-]/g, '_'))}\n      remoteRef: { key: ${inYaml(place.path)}, property: ${inYaml(key)} }`;
+    case 'terraform': {
+      const where = ns ? `  namespace = ${inTerraform(ns)}\n` : '';
       return isTwo
-        ? `ephemeral "vault_kv_secret_v2" "this" {\n  mount = "${mount}"\n  name  = "${place.path}"\n}\n# ephemeral.vault_kv_secret_v2.this.data["${key}"]`
-        : `data "vault_kv_secret" "this" {\n  path = "${mount}/${place.path}"\n}\n# data.vault_kv_secret.this.data["${key}"]`;
+        ? `ephemeral "vault_kv_secret_v2" "this" {\n${where}  mount = ${inTerraform(mount)}\n  name  = ${inTerraform(place.path)}\n}\n# ephemeral.vault_kv_secret_v2.this.data[${inTerraform(key)}]`
+        : `data "vault_kv_secret" "this" {\n${where}  path = ${inTerraform(`${mount}/${place.path}`)}\n}\n# data.vault_kv_secret.this.data[${inTerraform(key)}]`;
+    }
     case 'python':
       return isTwo
-        ? `import hvac\nclient = hvac.Client(url="${location.origin}"${ns ? `, namespace="${ns}"` : ''})\nsecret = client.secrets.kv.v2.read_secret_version(\n    mount_point="${mount}", path="${place.path}", raise_on_deleted_version=True)\nvalue = secret["data"]["data"]["${key}"]`
-        : `import hvac\nclient = hvac.Client(url="${location.origin}"${ns ? `, namespace="${ns}"` : ''})\nvalue = client.secrets.kv.v1.read_secret(mount_point="${mount}", path="${place.path}")["data"]["${key}"]`;
+        ? `import hvac\nclient = hvac.Client(url="${location.origin}"${ns ? `, namespace=${inQuotes(ns)}` : ''})\nsecret = client.secrets.kv.v2.read_secret_version(\n    mount_point=${inQuotes(mount)}, path=${inQuotes(place.path)}, raise_on_deleted_version=True)\nvalue = secret["data"]["data"][${inQuotes(key)}]`
+        : `import hvac\nclient = hvac.Client(url="${location.origin}"${ns ? `, namespace=${inQuotes(ns)}` : ''})\nvalue = client.secrets.kv.v1.read_secret(mount_point=${inQuotes(mount)}, path=${inQuotes(place.path)})["data"][${inQuotes(key)}]`;
     case 'go':
-      return `secret, err := client.KVv${place.mount.version}("${mount}").Get(ctx, "${place.path}")\n// client: github.com/hashicorp/vault/api\nvalue := secret.Data["${key}"].(string)`;
+      return `// client: github.com/hashicorp/vault/api\nsecret, err := client${ns ? `.WithNamespace(${inQuotes(ns)})` : ''}.KVv${place.mount.version}(${inQuotes(mount)}).Get(ctx, ${inQuotes(place.path)})\nvalue := secret.Data[${inQuotes(key)}].(string)`;
     case 'node':
-      return `const answer = await fetch(${JSON.stringify(address)}, {\n  headers: { 'X-Vault-Token': process.env.VAULT_TOKEN${ns ? `, 'X-Vault-Namespace': ${JSON.stringify(ns)}` : ''} },\n});\nconst value = (await answer.json())${field};`;
-    case 'java':
-      return `// spring-vault\nvar secret = vault.opsForVersionedKeyValue("${mount}").get("${place.path}");\nvar value = secret.getData().get("${key}");`;
+      return `const answer = await fetch(${inQuotes(address)}, {\n  headers: { 'X-Vault-Token': process.env.VAULT_TOKEN${ns ? `, 'X-Vault-Namespace': ${inQuotes(ns)}` : ''} },\n});\nconst value = (await answer.json())${field};`;
+    case 'java': {
+      const operations = isTwo
+        ? `opsForVersionedKeyValue(${inQuotes(mount)})`
+        : `opsForKeyValue(${inQuotes(mount)}, KeyValueBackend.KV_1)`;
+      return `// spring-vault${ns ? `; spring.cloud.vault.namespace=${ns}` : ''}\nvar secret = vault.${operations}.get(${inQuotes(place.path)});\nvar value = secret.getData().get(${inQuotes(key)});`;
+    }
     case 'rust':
-      return `// crate vaultrs\nlet secret: HashMap<String, String> = vaultrs::kv${place.mount.version}::read(&client, "${mount}", "${place.path}").await?;\nlet value = &secret["${key}"];`;
+      return `// crate vaultrs${ns ? `; VaultClientSettingsBuilder: .namespace(Some(${inQuotes(ns)}.into()))` : ''}\nlet secret: HashMap<String, String> = vaultrs::kv${place.mount.version}::read(&client, ${inQuotes(mount)}, ${inQuotes(place.path)}).await?;\nlet value = &secret[${inQuotes(key)}];`;
   }
 }
+
+/** A name that Kubernetes takes for an object. */
+const objectName = (name: string): string =>
+  name
+    .toLowerCase()
+    .replace(/[^a-z0-9.-]+/g, '-')
+    .replace(/^[.-]+|[.-]+$/g, '') || 'secret';
 
 /** The small form beside the values. */
 export function UseCard({ place, keys }: { place: Place; keys: string[] }) {

@@ -1,0 +1,1 @@
+var s=n=>/^[\w./@:=-]+$/.test(n)?n:`'${n.replaceAll("'","'\\''")}'`,i=n=>JSON.stringify(n),t=n=>JSON.stringify(n).replace(/[$%]\{/g,r=>r[0]+r),o=n=>/^[A-Za-z_][\w./-]*$/.test(n)&&!/^(true|false|null|yes|no|on|off|y|n)$/i.test(n)?n:JSON.stringify(n);export{s as a,i as b,t as c,o as d};

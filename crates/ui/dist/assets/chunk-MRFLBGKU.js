@@ -1,1 +1,0 @@
-var s=r=>/^[\w./@:=-]+$/.test(r)?r:`'${r.replaceAll("'","'\\''")}'`;export{s as a};
