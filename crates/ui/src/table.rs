@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-TQ4Q43GD.js",
+        path: "assets/app-NVJID4WT.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-TQ4Q43GD.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-TQ4Q43GD.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-TQ4Q43GD.js.br")),
-        digest: "379692c7efa35f10d6ab69ee72a865059bbe0f6ab5b35c7a222cc5e9b498b8a5",
+        plain: include_bytes!("../dist/assets/app-NVJID4WT.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-NVJID4WT.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-NVJID4WT.js.br")),
+        digest: "33d9e19e1d880ff3289f364a5c5e582e83f4095d9c65d64a57e7fd160f26ee79",
     },
     PageRow {
         path: "assets/audit-3OET5X7C.js",
@@ -184,12 +184,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "04237d59b2581533d9cba2accbdf587bb41baf238540a73b62df9fc02947d986",
     },
     PageRow {
-        path: "assets/open-WFYLONZB.js",
+        path: "assets/open-BCG7ZXGV.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/open-WFYLONZB.js"),
-        gzip: Some(include_bytes!("../dist/assets/open-WFYLONZB.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/open-WFYLONZB.js.br")),
-        digest: "bb4e61867dbf4cde845a4494359f56f955f3ef6f3111ec83b581594fd2deecdd",
+        plain: include_bytes!("../dist/assets/open-BCG7ZXGV.js"),
+        gzip: Some(include_bytes!("../dist/assets/open-BCG7ZXGV.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/open-BCG7ZXGV.js.br")),
+        digest: "1c76e34609c6a7b9edacb5d4397cc4a58ee9fd544f52a7794f5f40f6b1187924",
     },
     PageRow {
         path: "assets/people-SIN6HT7B.js",
@@ -325,6 +325,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "7d56e2dec2b0d71e874a702209a2145ab1d24c8ada92fcdc870b886097a74e45",
+        digest: "ce7928bedc9041687d80a1749d2d2d36f40e81b4e69008723d1350a0fd6997fa",
     },
 ];

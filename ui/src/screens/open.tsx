@@ -18,10 +18,18 @@ type State =
   | { kind: 'ask' }
   | { kind: 'looking' }
   | { kind: 'waiting'; ends: number }
-  | { kind: 'gone'; error: unknown }
+  | { kind: 'gone' }
+  | { kind: 'failed'; error: unknown }
   | { kind: 'sealed' }
   | { kind: 'phrase'; sealed: string }
   | { kind: 'open'; data: Data };
+
+/** What a refusal says about the link: only a plain one says that the link opens nothing. A server that has no leader or too much to do says nothing about it. */
+function refused(error: unknown): State {
+  if (!(error instanceof ApiError)) return { kind: 'failed', error };
+  if (error.isSealed) return { kind: 'sealed' };
+  return [400, 403, 404].includes(error.status) ? { kind: 'gone' } : { kind: 'failed', error };
+}
 
 export function Open() {
   const [token, setToken] = useState('');
@@ -40,18 +48,13 @@ export function Open() {
     }).then(
       ({ data }) => {
         if (data['state'] === 'opened' || data['state'] === 'expired')
-          return setState({ kind: 'gone', error: new Error(String(data['state'])) });
+          return setState({ kind: 'gone' });
         setState({
           kind: 'waiting',
           ends: Date.parse(data['creation_time'] as string) + Number(data['creation_ttl']) * 1000,
         });
       },
-      (error: unknown) =>
-        setState(
-          error instanceof ApiError && error.isSealed
-            ? { kind: 'sealed' }
-            : { kind: 'gone', error },
-        ),
+      (error: unknown) => setState(refused(error)),
     );
   };
   useEffect(() => {
@@ -90,9 +93,7 @@ export function Open() {
             : data,
       });
     } catch (error) {
-      setState(
-        error instanceof ApiError && error.isSealed ? { kind: 'sealed' } : { kind: 'gone', error },
-      );
+      setState(refused(error));
     }
   });
   const decrypt = useAction(async () => {
@@ -144,17 +145,17 @@ export function Open() {
           </>
         )}
         {state.kind === 'gone' && (
+          <Note kind="bad">
+            <b>{en.thisLinkOpensNothingAnyMore}</b>
+            <p>{en.itHasEndedWasWithdrawnOr}</p>
+          </Note>
+        )}
+        {state.kind === 'failed' && (
           <>
-            <Note kind="bad">
-              <b>
-                {state.error instanceof ApiError && state.error.status === 0
-                  ? en.theServerCannotBeReached
-                  : en.thisLinkOpensNothingAnyMore}
-              </b>
-              {!(state.error instanceof ApiError && state.error.status === 0) && (
-                <p>{en.itHasEndedWasWithdrawnOr}</p>
-              )}
-            </Note>
+            <FormError error={state.error} />
+            <Button class="block" icon="undo" onClick={() => look(token)}>
+              {en.lookAgain}
+            </Button>
           </>
         )}
         {state.kind === 'phrase' && (

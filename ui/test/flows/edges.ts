@@ -276,4 +276,23 @@ export const edges: Flow[] = [
     await until(async () => (await card('Java')).includes('opsForKeyValue("one", KeyValueBackend.KV_1).get("My_App")'), 'the operations of version 1');
     await one.finish();
   } },
+  { name: 'edges: a server that cannot tell about a shared link does not say that somebody else opened it', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    const made = await fetch(`${dev.base}/v1/sys/wrapping/wrap`, { method: 'POST', headers: { 'X-Vault-Token': dev.token, 'X-Vault-Wrap-TTL': '600s' }, body: '{"n":12345678901234567890}' });
+    let left = 2;
+    const refuse = { status: 503, contentType: 'application/json', body: '{"errors":["no server leads the cluster just now"]}' };
+    for (const path of ['lookup', 'unwrap']) await page.route(`**/v1/sys/wrapping/${path}`, (route) => (path === (left === 2 ? 'lookup' : 'unwrap') && left > 0 ? (left -= 1, route.fulfill(refuse)) : route.continue()));
+    await page.goto(`/ui/open#${(await made.json() as { wrap_info: { token: string } }).wrap_info.token}`);
+    await page.getByText('no server leads the cluster just now').waitFor();
+    equal(await page.getByText('opens nothing any more').count(), 0, 'no alarm');
+    await page.getByRole('button', { name: 'Look again' }).click();
+    await page.getByRole('button', { name: 'Open it now' }).click();
+    await page.getByText('no server leads the cluster just now').waitFor();
+    await page.getByRole('button', { name: 'Look again' }).click();
+    await page.getByRole('button', { name: 'Open it now' }).click();
+    await page.getByRole('button', { name: 'Show', exact: true }).click();
+    await page.locator('.shown', { hasText: '12345678901234567890' }).waitFor();
+    await one.finish();
+  } },
 ];

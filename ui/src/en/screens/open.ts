@@ -10,7 +10,7 @@ export const itOpensOnceForWhoeverPresses = 'It opens once, for whoever presses 
 export const nothingWasOpenedYet = (ends: string): string => `(${ends}). Nothing was opened yet.`;
 export const openItNow = 'Open it now';
 export const openItWhereNobodyLooksOver = 'Open it where nobody looks over your shoulder, and keep what you need: it cannot be opened again.';
-export const theServerCannotBeReached = 'The server cannot be reached.';
+export const lookAgain = 'Look again';
 export const thisLinkOpensNothingAnyMore = 'This link opens nothing any more.';
 export const itHasEndedWasWithdrawnOr = 'It has ended, was withdrawn, or somebody opened it first. If it was not you, tell the sender: what it held has to be changed.';
 export const itIsEncryptedWithAPhrase = 'It is encrypted with a phrase that the sender gave you another way.';
