@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-NVJID4WT.js",
+        path: "assets/app-NL6XLV2Q.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-NVJID4WT.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-NVJID4WT.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-NVJID4WT.js.br")),
-        digest: "33d9e19e1d880ff3289f364a5c5e582e83f4095d9c65d64a57e7fd160f26ee79",
+        plain: include_bytes!("../dist/assets/app-NL6XLV2Q.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-NL6XLV2Q.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-NL6XLV2Q.js.br")),
+        digest: "f8c0744909c971c2bc3857c94e245019b189af54a227bf7f353ce8e74b941de2",
     },
     PageRow {
         path: "assets/audit-3OET5X7C.js",
@@ -288,12 +288,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "73b0f7f97923a9152bc36e773eb09144802ba30aa22dad23e4607661404917e5",
     },
     PageRow {
-        path: "assets/tools-7XCM5UKA.js",
+        path: "assets/tools-IREAI4NO.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/tools-7XCM5UKA.js"),
-        gzip: Some(include_bytes!("../dist/assets/tools-7XCM5UKA.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/tools-7XCM5UKA.js.br")),
-        digest: "4e2a345ebf8652aead156c7da059d12b0883aa3244141ed717b2dfabaa5f325f",
+        plain: include_bytes!("../dist/assets/tools-IREAI4NO.js"),
+        gzip: Some(include_bytes!("../dist/assets/tools-IREAI4NO.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/tools-IREAI4NO.js.br")),
+        digest: "f64e5ce1af71122a27b1829546412520856abf0fd286ae616e74cacd35851483",
     },
     PageRow {
         path: "assets/transfer-VVP232CS.js",
@@ -325,6 +325,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "ce7928bedc9041687d80a1749d2d2d36f40e81b4e69008723d1350a0fd6997fa",
+        digest: "3050f4624d5386cb308ef2101b75b1d796431c037df987527cac9f028e931354",
     },
 ];

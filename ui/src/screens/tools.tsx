@@ -4,6 +4,7 @@ import * as en from '../en/screens/tools.ts';
 import { useState } from 'preact/hooks';
 import { call } from '../lib/api.ts';
 import { copy, copySecret } from '../lib/clipboard.ts';
+import { parseJson, writeJson, type Json } from '../lib/json.ts';
 import { useAction, useLoad } from '../lib/load.ts';
 import { href, route } from '../lib/router.ts';
 import { visibleText } from '../lib/time.ts';
@@ -66,17 +67,20 @@ function Wrap() {
   const run = useAction(async () => {
     if (what === 'wrap') {
       const { wrap } = await call('POST', 'sys/wrapping/wrap', {
-        body: JSON.parse(text) as object,
+        text: writeJson(parseJson(text)),
         wrapTtl: `${ttl}s`,
       });
       setResult(wrap?.token ?? '');
       return;
     }
-    const reply = await call('POST', `sys/wrapping/${what}`, { body: { token: text.trim() } });
+    const reply = await call('POST', `sys/wrapping/${what}`, {
+      body: { token: text.trim() },
+      exact: true,
+    });
     setResult(
       what === 'rewrap'
         ? (reply.wrap?.token ?? '')
-        : JSON.stringify(reply.auth ?? reply.data, null, 2),
+        : writeJson((reply.body['auth'] ?? reply.data) as Json, 2),
     );
   });
   return (

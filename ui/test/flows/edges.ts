@@ -295,4 +295,23 @@ export const edges: Flow[] = [
     await page.locator('.shown', { hasText: '12345678901234567890' }).waitFor();
     await one.finish();
   } },
+  { name: 'edges: numbers that are wrapped and unwrapped among the tools stay as they were written', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    await one.go('/ui/tools/wrap');
+    const form = page.locator('form[data-form="tools/wrap"]');
+    await form.getByLabel('JSON').fill('{"big": 12345678901234567890, "f": 1.0');
+    await form.getByRole('button', { name: 'wrap', exact: true }).click();
+    await form.getByText('line 1').waitFor();
+    await form.getByLabel('JSON').fill('{"big": 12345678901234567890, "f": 1.0}');
+    await form.getByRole('button', { name: 'wrap', exact: true }).click();
+    const token = await page.locator('.code code').innerText();
+    await form.getByLabel('What to do').selectOption('unwrap');
+    await form.getByLabel('Wrapping token').fill(token);
+    await form.getByRole('button', { name: 'unwrap', exact: true }).click();
+    await page.locator('.code code', { hasText: '"big": 12345678901234567890' }).waitFor();
+    ok((await page.locator('.code code').innerText()).includes('"f": 1.0'), 'as it was written');
+    await one.finish();
+  } },
 ];
