@@ -1,7 +1,7 @@
 // The forms secrets travel in: `.env`, JSON, YAML, CSV (`path,key,value`) and a Kubernetes Secret. Reading YAML takes a library, so that is in the worker.
 import * as common from '../en/common.ts';
 import * as en from '../en/lib/formats.ts';
-import { asText, JsonError, parseJson, writeJson, type Data, type Json } from './json.ts';
+import { asText, JsonError, Num, parseJson, writeJson, type Data, type Json } from './json.ts';
 
 /** A secret to be written: its path below the target, and its data. `''` is the target itself. */
 export interface Entry {
@@ -73,21 +73,13 @@ export function parseEnvLines(text: string): [string, string][] | undefined {
 
 /** Objects: values all plain make one secret; an object whose members are all objects makes a secret of each, by its path. */
 export function entriesOf(value: Json, problems: Parsed['problems']): Entry[] {
-  if (
-    value === null ||
-    typeof value !== 'object' ||
-    Array.isArray(value) ||
-    !('constructor' in Object(value) || true)
-  ) {
+  if (value === null || typeof value !== 'object' || Array.isArray(value) || value instanceof Num) {
     problems.push({ line: 1, message: en.anObjectIsExpectedNamesAnd });
     return [];
   }
   const object = value as { [key: string]: Json };
   const isObject = (one: Json | undefined): one is Data =>
-    one !== null &&
-    typeof one === 'object' &&
-    !Array.isArray(one) &&
-    !('text' in one && one.constructor?.name === 'Num');
+    one !== null && typeof one === 'object' && !Array.isArray(one) && !(one instanceof Num);
   if (object['kind'] === 'Secret' && (isObject(object['data']) || isObject(object['stringData'])))
     return [{ path: '', data: kubernetes(object, problems) }];
   const members = Object.entries(object);

@@ -1,6 +1,15 @@
 // Reads a file of secrets away from the page. YAML by a library, numbers as they were written.
 import * as en from '../en/workers/import.ts';
-import { isMap, isScalar, isSeq, parseAllDocuments, type Node } from 'yaml';
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  parseAllDocuments,
+  type Document,
+  type Node,
+  type YAMLMap,
+} from 'yaml';
 import {
   entriesOf,
   parseCsv,
@@ -13,17 +22,23 @@ import { Num, writeJson, type Json } from '../lib/json.ts';
 
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const DEPTH_MAX = 64;
+const ALIASES_MAX = 100;
 
-function toJson(node: Node | null | undefined, depth: number): Json {
+/** What an alias stands for is counted, so that a document cannot grow without bounds. */
+interface Reading {
+  document: Document;
+  aliases: number;
+}
+
+function toJson(node: Node | null | undefined, depth: number, reading: Reading): Json {
   if (depth > DEPTH_MAX) throw new Error(en.nestedDeeperThan(DEPTH_MAX));
-  if (isMap(node))
-    return Object.fromEntries(
-      node.items.map((pair) => [
-        String((pair.key as { value?: unknown } | null)?.value ?? pair.key),
-        toJson(pair.value as Node | null, depth + 1),
-      ]),
-    );
-  if (isSeq(node)) return node.items.map((item) => toJson(item as Node, depth + 1));
+  if (isAlias(node)) {
+    reading.aliases += 1;
+    if (reading.aliases > ALIASES_MAX) throw new Error(en.moreAliasesThan(ALIASES_MAX));
+    return toJson(node.resolve(reading.document), depth + 1, reading);
+  }
+  if (isMap(node)) return mapOf(node, depth, reading);
+  if (isSeq(node)) return node.items.map((item) => toJson(item as Node, depth + 1, reading));
   if (isScalar(node)) {
     const { value, source } = node;
     if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
@@ -34,14 +49,31 @@ function toJson(node: Node | null | undefined, depth: number): Json {
   return null;
 }
 
+/** An object; keys of its own win over those of what it merges (`<<: *common`). */
+function mapOf(node: YAMLMap, depth: number, reading: Reading): Json {
+  const merged: [string, Json][] = [];
+  const own: [string, Json][] = [];
+  for (const pair of node.items) {
+    const key = isScalar(pair.key) ? pair.key : undefined;
+    const value = toJson(pair.value as Node | null, depth + 1, reading);
+    if (key?.value === '<<' && key.type === 'PLAIN') {
+      // Of several the first wins.
+      for (const part of (Array.isArray(value) ? [...value] : [value]).reverse()) {
+        if (part === null || typeof part !== 'object' || Array.isArray(part) || part instanceof Num)
+          throw new Error(en.onlyObjectsAreMerged);
+        merged.push(...Object.entries(part));
+      }
+    } else own.push([String(key ? key.value : pair.key), value]);
+  }
+  return Object.fromEntries([...merged, ...own]);
+}
+
 function parseYaml(text: string): Parsed {
   const made: Parsed = { entries: [], problems: [] };
-  // Aliases are counted by the library, so a document cannot grow without bounds.
   for (const document of parseAllDocuments(text, {
     strict: true,
     uniqueKeys: true,
     version: '1.2',
-    maxAliasCount: 50,
   } as object)) {
     if (!('errors' in document)) continue;
     for (const error of document.errors)
@@ -51,7 +83,10 @@ function parseYaml(text: string): Parsed {
       });
     if (document.errors.length > 0) continue;
     try {
-      const value = toJson(document.contents as Node | null, 0);
+      const value = toJson(document.contents as Node | null, 0, {
+        document: document as Document,
+        aliases: 0,
+      });
       const found = entriesOf(value, made.problems);
       const name = (value as { metadata?: { name?: Json } } | null)?.metadata?.name;
       for (const entry of found)

@@ -314,4 +314,25 @@ export const edges: Flow[] = [
     ok((await page.locator('.code code').innerText()).includes('"f": 1.0'), 'as it was written');
     await one.finish();
   } },
+  { name: 'edges: an import takes numbers for values, and aliases and merges of YAML for what they stand for', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    for (const [name, text, held] of [
+      ['numbers', '{"port": 5432, "retries": 3}', '{"port":5432,"retries":3}'],
+      ['aliases', 'base: &base secret\nsame: *base\n', '{"base":"secret","same":"secret"}'],
+      ['merges', 'app:\n  common: &common\n    user: u\n    pass: p\n  db:\n    <<: *common\n    pass: q\n  n: 1\n', '{"common":{"pass":"p","user":"u"},"db":{"pass":"q","user":"u"},"n":1}'],
+    ] as const) {
+      const path = `secret/data/edges/import/${name === 'merges' ? 'app' : name}`;
+      await dev.api('DELETE', path.replace('/data/', '/metadata/'));
+      await one.go('/ui/s/secret/edges/');
+      await one.go('/ui/s/secret/edges/import/?tab=import');
+      await page.getByLabel('Or paste').fill(text);
+      if (name !== 'merges') await page.getByLabel('Name of the secret').fill(name);
+      await page.getByRole('button', { name: 'Preview 1 secret' }).click();
+      await page.getByRole('button', { name: 'Write 1 secret' }).click();
+      await until(async () => (await (await fetch(`${dev.base}/v1/${path}`, { headers: { 'X-Vault-Token': 'root' } })).text()).includes(`"data":${held},`), `${name} is there`);
+    }
+    await one.finish();
+  } },
 ];
