@@ -1,8 +1,8 @@
 // The small parts that every screen is made of: buttons, fields, cards, notes, tabs, empty and failed states.
 import * as common from '../en/common.ts';
 import * as en from '../en/parts/ui.ts';
-import type { ComponentChildren, TargetedEvent } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import type { ComponentChildren, RefObject, TargetedEvent } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../lib/api.ts';
 import { copy } from '../lib/clipboard.ts';
 import { allows, useNeeds, type Need } from '../lib/needs.ts';
@@ -336,6 +336,16 @@ export function Segments<T extends string>({
   );
 }
 
+/** For a strip of links that may be wider than the screen: the current one is moved into view. */
+export function useCurrentInView(current: string): RefObject<HTMLElement | null> {
+  const strip = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const link = strip.current?.querySelector('[aria-current]');
+    link?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  }, [current]);
+  return strip;
+}
+
 /** Tabs that are addresses. */
 export function Tabs({
   label,
@@ -346,8 +356,9 @@ export function Tabs({
   tabs: { key: string; label: string; href: string; count?: number | string | undefined }[];
   current: string;
 }) {
+  const strip = useCurrentInView(current);
   return (
-    <nav class="tabs on-surface" aria-label={label}>
+    <nav class="tabs on-surface" aria-label={label} ref={strip}>
       {tabs.map((tab) => (
         <a href={tab.href} aria-current={tab.key === current ? 'page' : undefined}>
           {tab.label}

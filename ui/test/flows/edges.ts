@@ -335,4 +335,15 @@ export const edges: Flow[] = [
     }
     await one.finish();
   } },
+  { name: 'edges: on a narrow screen the tab that is shown is in view', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev, { phone: true });
+    await one.login('ops');
+    for (const path of ['/ui/settings/server', '/ui/tools/api', '/ui/s/secret/apps/payments/stripe?tab=use']) {
+      await one.page.goto(path);
+      const tab = one.page.locator('nav a[aria-current=page]', { hasText: /Server|API console|Use it/ });
+      await tab.waitFor();
+      await until(async () => { const at = await tab.boundingBox(); return at !== null && at.x >= 0 && at.x + at.width <= 390; }, `${path}: its tab is in view`);
+    }
+    await one.finish();
+  } },
 ];

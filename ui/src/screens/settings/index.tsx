@@ -2,6 +2,7 @@
 import * as en from '../../en/screens/settings/index.ts';
 import { href, route } from '../../lib/router.ts';
 import { can, type NeedName } from '../../lib/needs.ts';
+import { useCurrentInView } from '../../parts/ui.tsx';
 import { Browser } from './browser.tsx';
 import { MountsSettings } from './mounts.tsx';
 import { NamespacesSettings } from './namespaces.tsx';
@@ -20,16 +21,19 @@ const PARTS: [string, string, NeedName[]][] = [
 
 export function Settings() {
   const part = route.value.path.split('/')[1] ?? 'browser';
+  const shown = PARTS.filter(
+    ([, , needs]) => needs.length === 0 || needs.some((name) => can(name) === true),
+  );
+  // The links come with the answer about rights.
+  const strip = useCurrentInView(`${part} ${shown.length}`);
   return (
     <div class="page">
       <header class="pagehead">
         <h1>{en.settings}</h1>
       </header>
       <div class="settings">
-        <nav class="sidenav" aria-label={en.settings}>
-          {PARTS.filter(
-            ([, , needs]) => needs.length === 0 || needs.some((name) => can(name) === true),
-          ).map(([key, label]) => (
+        <nav class="sidenav" aria-label={en.settings} ref={strip}>
+          {shown.map(([key, label]) => (
             <a
               key={key}
               href={href(`settings/${key}`)}
