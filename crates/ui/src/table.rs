@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-PLDYT4KA.js",
+        path: "assets/app-G4SZFNO2.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-PLDYT4KA.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-PLDYT4KA.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-PLDYT4KA.js.br")),
-        digest: "fdbe0f7a78ae8d76b91c0ab8248f810e35cd122f2a4bb98283f19f4a4bde5401",
+        plain: include_bytes!("../dist/assets/app-G4SZFNO2.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-G4SZFNO2.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-G4SZFNO2.js.br")),
+        digest: "1e24677bd6fd6ff1ad0c08abff94aeb0ee42d02819ecb7c5a9699b670f4f40f0",
     },
     PageRow {
         path: "assets/audit-AHI6NMP4.js",
@@ -232,12 +232,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "4330971ccdaf34efc82b191803a738853044cf350ebd1344101c52a46378d9a4",
     },
     PageRow {
-        path: "assets/settings-ONNMSK4F.js",
+        path: "assets/settings-LWNPMN3K.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/settings-ONNMSK4F.js"),
-        gzip: Some(include_bytes!("../dist/assets/settings-ONNMSK4F.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/settings-ONNMSK4F.js.br")),
-        digest: "279b0cd6b5e7db4692f79edad6bbea12638e17a0285c23371312144a5d722020",
+        plain: include_bytes!("../dist/assets/settings-LWNPMN3K.js"),
+        gzip: Some(include_bytes!("../dist/assets/settings-LWNPMN3K.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/settings-LWNPMN3K.js.br")),
+        digest: "974ee258e2e7918f19d3fa8e34c88786c0e0dffd6a8a50b26cfd17b5009c770f",
     },
     PageRow {
         path: "assets/setup-4S47MIXP.js",
@@ -325,6 +325,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "6f9ea37d041800715338f0962a6f39c0c3d80d62530315934e564556697613ec",
+        digest: "7e9282ff12a005e8954abc2024eefd357d08b871dd02d5dbf57bdfb7da895c1e",
     },
 ];

@@ -346,4 +346,27 @@ export const edges: Flow[] = [
     }
     await one.finish();
   } },
+  { name: 'edges: a quota is told for the paths that it is for, and none is replaced without a question', run: async ({ browser, dev }) => {
+    await dev.must('POST', 'sys/quotas/rate-limit/edge-mount', { path: 'kv/int/', rate: 77_000 });
+    await dev.must('POST', 'sys/quotas/rate-limit/edge-path', { path: 'kv/int/data/a', rate: 66_000 });
+    await dev.must('POST', 'sys/quotas/rate-limit/edge-star', { path: 'kv/int/data/b*', rate: 55_000 });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    await one.go('/ui/settings/quotas');
+    const card = page.locator('.card', { has: page.getByRole('heading', { name: 'Rate limits' }) });
+    for (const [path, name] of [['kv/int/data/a', 'edge-path'], ['kv/int/data/a/', 'edge-path'], ['kv/int/data/apple', 'edge-mount'], ['kv/int/data/a/b', 'edge-mount'], ['kv/int/data/bee', 'edge-star'], ['kv/int/data/c', 'edge-mount']] as const) {
+      await card.getByLabel('Which quota holds for this path?').fill(path);
+      await card.locator('.note b', { hasText: name }).waitFor({ timeout: 3000 });
+    }
+    const form = card.locator('form[data-form="quotas/set"]');
+    await form.getByLabel('New quota').fill('edge-path');
+    await form.getByLabel('Requests a second').fill('5');
+    await form.getByRole('button', { name: 'Set' }).click();
+    await page.getByText('66,000').last().waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+    equal((await dev.must('GET', 'sys/quotas/rate-limit/edge-path'))['data'].rate, 66_000, 'not replaced');
+    for (const name of ['mount', 'path', 'star']) await dev.must('DELETE', `sys/quotas/rate-limit/edge-${name}`);
+    await one.finish();
+  } },
 ];

@@ -4,6 +4,7 @@ import * as en from '../../en/screens/settings/quotas.ts';
 import { useState } from 'preact/hooks';
 import { call } from '../../lib/api.ts';
 import { useAction, useLoad } from '../../lib/load.ts';
+import { namespace } from '../../lib/state.ts';
 import { count, visible } from '../../lib/time.ts';
 import { toast } from '../../lib/toasts.ts';
 import { confirm } from '../../parts/dialog.tsx';
@@ -27,11 +28,28 @@ async function rules(kind: KindOf): Promise<Rule[]> {
   );
 }
 
-/** The rule that holds: the one whose path is the longest beginning of it. */
-const nearest = (list: readonly Rule[], path: string): Rule | undefined =>
-  [...list]
-    .filter((one) => path.startsWith(String(one['path'] ?? '').replace(/\*$/, '')))
-    .sort((a, b) => String(b['path'] ?? '').length - String(a['path'] ?? '').length)[0];
+/** Whether a rule's path is for `path`, as the server compares them: the same, or all that begins with a folder or with what stands before a `*`. */
+function fits(rule: string, path: string): boolean {
+  if (rule.endsWith('*')) return path.startsWith(rule.slice(0, -1));
+  return rule === '' || rule.endsWith('/')
+    ? path.startsWith(rule)
+    : path.replace(/\/$/, '') === rule;
+}
+/** Paths before what begins with something, that before mounts, these before rules for everything. */
+const rank = (rule: string): number =>
+  rule === '' ? 0 : rule.endsWith('/') ? 1 : rule.endsWith('*') ? 2 : 3;
+
+/** The rule that holds for a path, whoever asks: one of a role is for its logins alone. */
+function nearest(list: readonly Rule[], path: string): Rule | undefined {
+  const ns = namespace.value ? `${namespace.value}/` : '';
+  const inside = (one: Rule): string => {
+    const rule = String(one['path'] ?? '');
+    return rule.startsWith(ns) ? rule.slice(ns.length) : rule;
+  };
+  return list
+    .filter((one) => !one['role'] && fits(inside(one), path))
+    .sort((a, b) => rank(inside(b)) - rank(inside(a)) || inside(b).length - inside(a).length)[0];
+}
 
 function Rules({
   kind,
@@ -56,6 +74,16 @@ function Rules({
   const [value, setValue] = useState(amount);
   const [asked, setAsked] = useState('');
   const run = useAction(async () => {
+    const old = loaded.data?.find((one) => one['name'] === name);
+    if (
+      old &&
+      !(await confirm({
+        title: en.replaceIt(name),
+        text: en.itIsNow(visible(old['path'] || '*'), shown(old)),
+        action: en.replace,
+      }))
+    )
+      return;
     await call('POST', `sys/quotas/${kind}/${name}`, { body: { path, ...body(Number(value)) } });
     toast(en.theQuotaIsInForce(name));
     setName('');

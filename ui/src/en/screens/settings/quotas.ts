@@ -20,3 +20,6 @@ export const leaseCounts = 'Lease counts';
 export const aLeaseCountRefusesNewCredentials = 'A lease count refuses new credentials and tokens beyond so many, for everything or below a path.';
 export const leases = 'Leases';
 export const leases2 = (maxLeases: string): string => `${maxLeases} leases`;
+export const replaceIt = (name: string): string => `Replace ${name}?`;
+export const itIsNow = (path: string, limit: string): string => `There is a quota of this name: ${limit} at ${path}.`;
+export const replace = 'Replace';
