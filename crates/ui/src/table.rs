@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-G4SZFNO2.js",
+        path: "assets/app-2HZJ6WVE.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-G4SZFNO2.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-G4SZFNO2.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-G4SZFNO2.js.br")),
-        digest: "1e24677bd6fd6ff1ad0c08abff94aeb0ee42d02819ecb7c5a9699b670f4f40f0",
+        plain: include_bytes!("../dist/assets/app-2HZJ6WVE.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-2HZJ6WVE.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-2HZJ6WVE.js.br")),
+        digest: "f8479a9efeb49f48acb2075a417ac3d4add4c9219d02a581670778f55ed65192",
     },
     PageRow {
         path: "assets/audit-AHI6NMP4.js",
@@ -264,12 +264,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "c85c4b3e295751ed0d0609bac08bd0dee1d0663b7e455461d880bb192882fbad",
     },
     PageRow {
-        path: "assets/snapshots-XVX7VVHJ.js",
+        path: "assets/snapshots-M5TGW2QF.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/snapshots-XVX7VVHJ.js"),
-        gzip: Some(include_bytes!("../dist/assets/snapshots-XVX7VVHJ.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/snapshots-XVX7VVHJ.js.br")),
-        digest: "6a93919d8243d16f2ba594770b92e1ea226d4e8c4eb3381f5be168e9084de941",
+        plain: include_bytes!("../dist/assets/snapshots-M5TGW2QF.js"),
+        gzip: Some(include_bytes!("../dist/assets/snapshots-M5TGW2QF.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/snapshots-M5TGW2QF.js.br")),
+        digest: "b7e9b6fa714887a7fe292b16d8144ec8d10bd6ed36ad137e6407617ff056196f",
     },
     PageRow {
         path: "assets/style-JMNH5WKN.css",
@@ -325,6 +325,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "7e9282ff12a005e8954abc2024eefd357d08b871dd02d5dbf57bdfb7da895c1e",
+        digest: "d4874493613d498808c96117243a0fae9f9abd21eea3be269b49aae2ad85e667",
     },
 ];

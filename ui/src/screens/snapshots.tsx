@@ -46,6 +46,10 @@ interface Schedule {
 }
 
 /** Snapshots by the clock: what each schedule keeps, and how its last one went. */
+/** Where a schedule saves to. */
+const placeOf = ({ config }: Schedule): string =>
+  String(config['aws_s3_bucket'] || config['path_prefix'] || config['storage_type']);
+
 function Schedules() {
   const at = 'sys/storage/raft/snapshot-auto';
   const loaded = useLoad(async (): Promise<Schedule[] | null> => {
@@ -73,6 +77,17 @@ function Schedules() {
   const [folder, setFolder] = useState('/var/backups/kallisto');
   const [space, setSpace] = useState('10');
   const add = useAction(async () => {
+    const old = loaded.data?.find((one) => one.name === name);
+    if (
+      old &&
+      !(await confirm({
+        title: en.replaceTheSchedule(name),
+        text: en.itSavesToNow(visible(placeOf(old))),
+        action: en.replace,
+        danger: true,
+      }))
+    )
+      return;
     await call('POST', `${at}/config/${name}`, {
       body: {
         interval: every,
@@ -162,15 +177,7 @@ function Schedules() {
                   </td>
                   <td class="nowrap">{span(Number(one.config['interval']))}</td>
                   <td class="right num">{String(one.config['retain'])}</td>
-                  <td class="mono">
-                    {visible(
-                      String(
-                        one.config['aws_s3_bucket'] ||
-                          one.config['path_prefix'] ||
-                          one.config['storage_type'],
-                      ),
-                    )}
-                  </td>
+                  <td class="mono">{visible(placeOf(one))}</td>
                   <td>{last(one)}</td>
                   <td class="right">
                     <Button

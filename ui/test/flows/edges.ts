@@ -369,4 +369,25 @@ export const edges: Flow[] = [
     for (const name of ['mount', 'path', 'star']) await dev.must('DELETE', `sys/quotas/rate-limit/edge-${name}`);
     await one.finish();
   } },
+  { name: 'edges: a new schedule of snapshots replaces none of its name without a question', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    const written: string[] = [];
+    await page.route('**/v1/sys/storage/raft/snapshot-auto/**', (route) => {
+      const request = route.request();
+      if (request.method() === 'POST') { written.push(request.url()); return route.fulfill({ status: 204 }); }
+      return route.fulfill({ json: { data: request.method() === 'LIST' ? { keys: ['nightly'] } : request.url().includes('/status/') ? {} : { interval: 86_400, retain: 30, storage_type: 'aws-s3', aws_s3_bucket: 'offsite' } } });
+    });
+    await one.go('/ui/snapshots');
+    await page.getByRole('button', { name: 'New schedule' }).click();
+    await page.getByRole('button', { name: 'Save schedule' }).click();
+    await page.getByRole('dialog').getByText('offsite').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+    equal(written.length, 0, 'nothing was written');
+    await page.getByRole('button', { name: 'Save schedule' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Replace' }).click();
+    await until(() => written.length === 1, 'it is replaced if somebody wants that');
+    await one.finish();
+  } },
 ];

@@ -36,3 +36,6 @@ export const keep = 'Keep';
 export const folderOnTheServer = 'Folder on the server';
 export const roomForThem = 'Room for them (GB)';
 export const saveSchedule = 'Save schedule';
+export const replaceTheSchedule = (name: string): string => `Replace the schedule ${name}?`;
+export const itSavesToNow = (place: string): string => `There is a schedule of this name, which saves to ${place}. All its settings are replaced.`;
+export const replace = 'Replace';
