@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-2HZJ6WVE.js",
+        path: "assets/app-U4NQ5K2B.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-2HZJ6WVE.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-2HZJ6WVE.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-2HZJ6WVE.js.br")),
-        digest: "f8479a9efeb49f48acb2075a417ac3d4add4c9219d02a581670778f55ed65192",
+        plain: include_bytes!("../dist/assets/app-U4NQ5K2B.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-U4NQ5K2B.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-U4NQ5K2B.js.br")),
+        digest: "4d82c1ee84bad1f8f82e3278394c2a87206a5d57e98f73a617118e01c0a15ef0",
     },
     PageRow {
         path: "assets/audit-AHI6NMP4.js",
@@ -224,12 +224,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "ba4b125005b4626ceac94e98fc21e5f1bad5f15ff7e70ddbf6ac945bdeec75cd",
     },
     PageRow {
-        path: "assets/secrets-KM3Y7J56.js",
+        path: "assets/secrets-6EWERRXI.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-KM3Y7J56.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-KM3Y7J56.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-KM3Y7J56.js.br")),
-        digest: "4330971ccdaf34efc82b191803a738853044cf350ebd1344101c52a46378d9a4",
+        plain: include_bytes!("../dist/assets/secrets-6EWERRXI.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-6EWERRXI.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-6EWERRXI.js.br")),
+        digest: "b809f8af32faed019ef7b1b9dbefd0d18f9eff83bcec49dfd50838e176ac1ffc",
     },
     PageRow {
         path: "assets/settings-LWNPMN3K.js",
@@ -325,6 +325,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "d4874493613d498808c96117243a0fae9f9abd21eea3be269b49aae2ad85e667",
+        digest: "4425b3191ddf65235eaf6703e1955ac05710dd11c2afd48fb35d09cda4743a1b",
     },
 ];

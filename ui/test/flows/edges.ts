@@ -390,4 +390,21 @@ export const edges: Flow[] = [
     await until(() => written.length === 1, 'it is replaced if somebody wants that');
     await one.finish();
   } },
+  { name: 'edges: metadata is saved with a policy that grants update alone, and a time that was set elsewhere is shown', run: async ({ browser, dev }) => {
+    await dev.must('PUT', 'sys/policies/acl/updater', { policy: 'path "secret/metadata/edges/*" { capabilities = ["create", "read", "update", "list"] }\npath "secret/subkeys/edges/*" { capabilities = ["read"] }' });
+    await dev.must('POST', 'auth/userpass/users/uma', { password: 'correct horse battery', token_policies: ['updater'] });
+    await dev.must('POST', 'secret/data/edges/meta', { data: { k: 'v' } });
+    await dev.must('POST', 'secret/metadata/edges/meta', { custom_metadata: { due: '2027-01-31T08:00:00Z', old: 'x' } });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('uma');
+    await one.go('/ui/s/secret/edges/meta?tab=meta');
+    await page.getByLabel('Owner').fill('ada');
+    equal(await page.getByLabel('Rotate by').inputValue(), '2027-01-31T08:00:00Z', 'the time is shown');
+    await page.getByRole('button', { name: 'Remove old' }).click();
+    await page.getByRole('button', { name: 'Save metadata' }).click();
+    await page.getByText('Metadata saved').waitFor({ timeout: 5000 });
+    equal((await dev.must('GET', 'secret/metadata/edges/meta'))['data'].custom_metadata, { due: '2027-01-31T08:00:00Z', owner: 'ada' }, 'as it was edited');
+    await one.finish();
+  } },
 ];

@@ -4,12 +4,15 @@ import * as en from '../../en/screens/secrets/meta.ts';
 import { useState } from 'preact/hooks';
 import { call } from '../../lib/api.ts';
 import { useAction } from '../../lib/load.ts';
+import { allows, useNeeds } from '../../lib/needs.ts';
 import { apiPath, type Metadata, type Place } from '../../lib/place.ts';
 import { toast } from '../../lib/toasts.ts';
 import { Form } from '../../parts/form.tsx';
 import { Button, Card, Check, Failed, Field, FormError, Note } from '../../parts/ui.tsx';
 
 const SUGGESTED = ['owner', 'due', 'description'];
+/** A field for dates shows nothing else, such as a time that was set elsewhere. */
+const isDate = (text: string | undefined): boolean => !text || /^\d{4}-\d\d-\d\d$/.test(text);
 
 export function Meta({
   place,
@@ -31,11 +34,14 @@ export function Meta({
   const [after, setAfter] = useState(meta?.delete_version_after ?? '0s');
   const [cas, setCas] = useState(meta?.cas_required ?? false);
   const path = apiPath(place, 'metadata');
+  useNeeds([{ path, cap: 'patch' }]);
+  const mayPatch = allows({ path, cap: 'patch' });
   const save = useAction(async () => {
     const custom: Record<string, string | null> = {};
-    for (const key of Object.keys(start)) custom[key] = null;
+    // Many policies grant update alone. A write in the place of a patch sets all pairs.
+    if (mayPatch !== false) for (const key of Object.keys(start)) custom[key] = null;
     for (const [key, value] of pairs) if (key.trim() && value !== '') custom[key.trim()] = value;
-    await call('PATCH', path, {
+    await call(mayPatch === false ? 'POST' : 'PATCH', path, {
       body: {
         custom_metadata: custom,
         max_versions: Number(max) || 0,
@@ -61,7 +67,7 @@ export function Meta({
               key={i}
               label={key === 'due' ? en.rotateBy : key === 'owner' ? en.owner : common.description}
               value={value}
-              type={key === 'due' ? 'date' : 'text'}
+              type={key === 'due' && isDate(start[key]) ? 'date' : 'text'}
               onInput={(text) => set(i, [key, text])}
               hint={key === 'due' ? en.keptAsDueHomeRemindsOf : undefined}
             />
