@@ -40,6 +40,20 @@ impl CountedCipher {
             .expect("lengths agree and are far below what a nonce may encrypt");
     }
 
+    /// Puts ciphertext in place of what `out` holds from `start` on, and appends the tag.
+    pub(crate) fn seal_in_place(
+        &self,
+        counter: [u8; COUNTER_BYTES],
+        aad: &[u8],
+        start: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let plain = &mut out[start..];
+        let tag = self.0.seal_in_place_separate_tag(nonce(counter), Aad::from(aad), plain);
+        let tag = tag.expect("it is far shorter than what a nonce may encrypt");
+        out.extend_from_slice(tag.as_ref());
+    }
+
     /// Appends the plaintext of `ciphertext` to `out`; on failure `out` is as long as before and what came after is wiped.
     pub(crate) fn open(
         &self,

@@ -186,15 +186,32 @@ impl Keyring {
     /// [`Error::Invalid`] if the storage key or the plaintext is too long, [`Error::Machine`] if a nonce prefix was due and
     /// there is no randomness; `out` is as before.
     pub fn seal_record(&self, storage_key: &[u8], plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        if plain.len() > PLAIN_BYTES_MAX {
+        self.seal_record_parts(storage_key, &[plain], out)
+    }
+
+    /// The same for a plaintext that is `parts` one behind the other. It is put together where its ciphertext takes its place, so no copy of it stays.
+    ///
+    /// # Errors
+    /// As [`Keyring::seal_record`].
+    pub fn seal_record_parts(
+        &self,
+        storage_key: &[u8],
+        parts: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let plain_bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if plain_bytes > PLAIN_BYTES_MAX {
             return Err(Error::Invalid("a record is longer than 64 MiB"));
         }
         let key = self.active();
         let aad = envelope::Aad::new(key.version(), &self.base.cluster_id, storage_key)?;
         key.with_nonce(|cipher, prefix, counter| {
-            out.reserve(ENVELOPE_OVERHEAD + plain.len());
+            // Before the plaintext is in it: a buffer that grows leaves a copy behind.
+            out.reserve(ENVELOPE_OVERHEAD + plain_bytes);
             envelope::put_head(key.version(), prefix, counter, out);
-            cipher.seal(counter, aad.bytes(), plain, out);
+            let start = out.len();
+            parts.iter().for_each(|part| out.extend_from_slice(part));
+            cipher.seal_in_place(counter, aad.bytes(), start, out);
         })
     }
 
