@@ -123,6 +123,9 @@ impl Attribution {
     /// Keeps what is known of the versions that `keeps` says, and the writers they name.
     pub(crate) fn retain(&mut self, keeps: impl Fn(u64) -> bool) {
         self.notes.retain(|note| keeps(note.version));
+        if self.names_all_in_order() {
+            return;
+        }
         let mut places = vec![0_u16; self.writers.len() + 1];
         let mut kept = Vec::with_capacity(self.writers.len());
         for note in &mut self.notes {
@@ -139,6 +142,21 @@ impl Attribution {
             }
         }
         self.writers = kept;
+    }
+
+    /// Whether the notes name every writer, each for the first time behind those before it: what [`Attribution::retain`] makes of any.
+    fn names_all_in_order(&self) -> bool {
+        let mut named = 0;
+        for note in &self.notes {
+            for place in [note.created_by, note.deleted_by] {
+                match usize::from(place) {
+                    place if place <= named => {}
+                    place if place == named + 1 => named = place,
+                    _ => return false,
+                }
+            }
+        }
+        named == self.writers.len()
     }
 
     /// Adds what is known of a version to the object that shows it.
@@ -288,6 +306,25 @@ pub(crate) mod tests {
         assert_eq!(shown(&all, 2), r#"Some("bob") None"#);
         all.retain(|_| false);
         assert!(all.is_empty() && all.writers.is_empty());
+    }
+
+    #[test]
+    fn every_writer_that_is_kept_is_named_in_the_order_of_the_notes() {
+        let mut dice = fastrand::Rng::with_seed(3);
+        let mut all = Attribution::default();
+        for version in 1..500 {
+            let name = |dice: &mut fastrand::Rng| author(&dice.u8(..4).to_string());
+            all.created(version, &name(&mut dice));
+            if dice.bool() {
+                all.deleted(version - dice.u64(..version.min(6)), Some(&name(&mut dice)));
+            }
+            let oldest = version.saturating_sub(dice.u64(2..9));
+            let before: Vec<_> = (oldest..=version).map(|at| shown(&all, at)).collect();
+            all.retain(|at| at >= oldest);
+            assert!(all.names_all_in_order(), "{all:?}");
+            let after: Vec<_> = (oldest..=version).map(|at| shown(&all, at)).collect();
+            assert_eq!(after, before);
+        }
     }
 
     #[test]

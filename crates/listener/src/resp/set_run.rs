@@ -66,7 +66,8 @@ pub(super) fn follow<'i>(
     input: &'i [u8],
     ranges: &mut Ranges,
 ) -> (Vec<PlainSet<'i>>, usize) {
-    let (mut run, mut keys, mut used) = (vec![first], HashSet::from([first.key]), 0);
+    let (mut run, mut keys, mut used) = (vec![first], HashSet::with_capacity(SLICE_MAX), 0);
+    keys.insert(first.key);
     while run.len() < RUN_MAX
         && let Ok(ParsedInput::Command(length)) = parse::parse(&input[used..], ranges)
         && let Some(set) = PlainSet::of(&input[used..], ranges)
