@@ -4,6 +4,10 @@
 //! its preconditions with it, so that judging them is a pure function of the batch and the records,
 //! the same on every node.
 
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
 use crate::{Error, Value};
 
 /// Longest key of a record, in bytes: less than the engine's by what stands before that of a record that was restored.
@@ -75,7 +79,27 @@ pub struct Batch {
     ops: Vec<StoreOp>,
     expectations: Vec<Expectation>,
     need: Need,
+    companion: Companion,
 }
+
+/// What whoever commits a batch knows of it, for the fold of the same server. It is not part of what is committed, so two batches that differ in it
+/// alone are the same.
+#[derive(Clone, Default)]
+struct Companion(Option<Arc<dyn Any + Send + Sync>>);
+
+impl fmt::Debug for Companion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Companion")
+    }
+}
+
+impl PartialEq for Companion {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Companion {}
 
 /// What a batch may use of a disk that is nearly full. Known where the batch is committed, and not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +131,18 @@ impl Batch {
     /// What it may use of a disk that is nearly full.
     pub fn need(&self) -> Need {
         self.need
+    }
+
+    /// Adds what the fold of this server may use instead of finding it out from the batch. Other servers, and this one after a restart, fold without it:
+    /// it must say nothing but what the batch says.
+    pub fn set_companion(&mut self, companion: Arc<dyn Any + Send + Sync>) -> &mut Self {
+        self.companion = Companion(Some(companion));
+        self
+    }
+
+    /// What came with the batch, if that is a `T`.
+    pub fn companion<T: Any>(&self) -> Option<&T> {
+        self.companion.0.as_ref()?.downcast_ref()
     }
 
     /// Adds a put.
@@ -142,7 +178,7 @@ impl Batch {
     /// An empty batch with room.
     pub(crate) fn with_capacity(expectations: usize, ops: usize) -> Self {
         let (ops, expectations) = (Vec::with_capacity(ops), Vec::with_capacity(expectations));
-        Self { ops, expectations, need: Need::Usual }
+        Self { ops, expectations, ..Self::default() }
     }
 
     /// Adds a change.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use crate::{Error, Position};
+use crate::{Batch, Error, Position};
 
 /// How a commit ended.
 pub type CommitOutcome = Result<Position, Error>;
@@ -43,7 +43,10 @@ struct OutcomeSlot {
 }
 
 /// The duty to say how a commit ended.
-pub struct Promise(Option<Arc<PromiseSlot>>);
+pub struct Promise {
+    slot: Option<Arc<PromiseSlot>>,
+    batch: Option<Box<Batch>>,
+}
 
 impl Commit {
     /// A commit that is already decided.
@@ -55,7 +58,7 @@ impl Commit {
     pub fn promised() -> (Promise, Self) {
         let shared = Arc::<PromiseSlot>::default();
         let state = CommitState::Waiting(Arc::clone(&shared));
-        (Promise(Some(shared)), Self { state, watcher: None })
+        (Promise { slot: Some(shared), batch: None }, Self { state, watcher: None })
     }
 
     /// The same, which drops `watcher` when whoever waits for it hears how it ended, or waits no more.
@@ -112,13 +115,25 @@ impl fmt::Debug for Commit {
 }
 
 impl Promise {
+    /// The same, which brings the batch along: so the server that encoded it need not decode it.
+    pub(crate) fn with_batch(self, batch: Batch) -> Self {
+        let mut this = self;
+        this.batch = Some(Box::new(batch));
+        this
+    }
+
+    /// The batch that came along.
+    pub(crate) fn batch(&self) -> Option<&Batch> {
+        self.batch.as_deref()
+    }
+
     /// Resolves the commit.
     pub fn keep(mut self, outcome: CommitOutcome) {
         self.resolve(outcome);
     }
 
     fn resolve(&mut self, outcome: CommitOutcome) {
-        let Some(shared) = self.0.take() else { return };
+        let Some(shared) = self.slot.take() else { return };
         let waker = {
             let mut slot = shared.lock();
             slot.outcome = Some(outcome);

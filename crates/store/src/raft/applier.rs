@@ -90,7 +90,8 @@ impl Applier {
             }
             ApplierTask::Apply(entry, promise) => (entry, promise),
         };
-        let outcome = self.shared.machine.apply(&entry);
+        let known = promise.as_ref().and_then(Promise::batch);
+        let outcome = self.shared.machine.apply(&entry, known);
         if entry.members.is_some() && outcome.is_ok() {
             self.shared.transport.know(&self.shared.machine.directory());
         }

@@ -20,6 +20,8 @@ pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
 pub(crate) const RESERVE_PART: u64 = 32;
 /// The largest batch that is essential, in bytes encoded.
 pub(crate) const ESSENTIAL_BYTES_MAX: usize = 128 << 10;
+/// Most bytes of an encoded batch that is kept as it was given, too, until it is applied.
+pub(crate) const BATCH_KEPT_BYTES_MAX: usize = 256 << 10;
 /// Ticks between two looks for room by a server that had none.
 pub(crate) const SHORT_LOOK_TICKS: u32 = 20;
 /// A member that was not heard for so many ticks is not counted among those that have room.

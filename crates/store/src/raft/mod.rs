@@ -45,7 +45,7 @@ use raft::eraftpb::{ConfState, HardState};
 use self::applier::Applier;
 use self::driver::Driver;
 use self::lease::Lease;
-use self::limits::ESSENTIAL_BYTES_MAX;
+use self::limits::{BATCH_KEPT_BYTES_MAX, ESSENTIAL_BYTES_MAX};
 pub use self::log::Losses;
 use self::log::mark::Mark;
 use self::log::record::{LogIdentity, SegmentState};
@@ -470,7 +470,14 @@ impl Store for RaftStore {
         let data = encode_batch(&batch);
         // A large one would take the reserve from all others.
         let need = if data.len() > ESSENTIAL_BYTES_MAX { Need::Usual } else { batch.need() };
-        self.request(|promise| DriverRequest::Commit { data, need, promise })
+        self.request(|promise| {
+            // A longer one is decoded again rather than held twice.
+            let promise = match data.len() <= BATCH_KEPT_BYTES_MAX {
+                true => promise.with_batch(batch),
+                false => promise,
+            };
+            DriverRequest::Commit { data, need, promise }
+        })
     }
 
     fn position(&self) -> Position {

@@ -27,7 +27,7 @@ pub(super) fn become_only_member(
 ) -> Result<LogIndex, Error> {
     let (last, last_term) = index.last();
     for at in machine.position().0 + 1..=last {
-        match machine.apply(&entry(index, at)?) {
+        match machine.apply(&entry(index, at)?, None) {
             Ok(_) | Err(Error::Conflict) => {}
             Err(error) => return Err(error),
         }

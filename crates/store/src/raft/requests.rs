@@ -287,10 +287,13 @@ impl RequestsState {
 }
 
 impl DriverRequest {
-    /// Bytes of the batch, if there is one.
+    /// Bytes of memory of the batch, if there is one.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Commit { data, .. } => data.len(),
+            // One that is kept is there twice.
+            Self::Commit { data, promise, .. } => {
+                data.len() * (1 + usize::from(promise.batch().is_some()))
+            }
             _ => 0,
         }
     }

@@ -242,7 +242,13 @@ impl StateMachine {
 
     /// Applies the next entry and folds it. An error other than [`Error::Conflict`] and [`Error::Unknown`] leaves it
     /// unapplied; the latter says that a snapshot went past it.
-    pub(crate) fn apply(&self, entry: &Committed) -> Result<Position, Error> {
+    ///
+    /// `known` is the batch that was encoded here for this entry, where it is at hand.
+    pub(crate) fn apply(
+        &self,
+        entry: &Committed,
+        known: Option<&Batch>,
+    ) -> Result<Position, Error> {
         self.give_way();
         let mut order = lock(&self.order);
         let position = Position(entry.index);
@@ -253,19 +259,16 @@ impl StateMachine {
         if let Some(members) = &entry.members {
             self.write_members(&mut order, entry.index, members)?;
         }
-        let outcome = match decode(entry)? {
-            EntryEffect::Nothing => Ok(()),
-            EntryEffect::Batch(batch) => match self.judge(&batch) {
-                Ok(()) => {
-                    self.write(&mut order, entry.index, &batch)?;
-                    if let Some(fold) = &order.fold {
-                        fold.fold(position, &batch, &**self.records.load());
-                    }
-                    Ok(())
-                }
-                refused => refused,
+        let outcome = match known {
+            Some(batch) => {
+                debug_assert!(is_encoded_in(batch, entry), "the batch of another entry");
+                self.apply_batch(&mut order, position, batch)
+            }
+            None => match decode(entry)? {
+                EntryEffect::Nothing => Ok(()),
+                EntryEffect::Batch(batch) => self.apply_batch(&mut order, position, &batch),
+                EntryEffect::Step(step) => self.step(&mut order, entry.index, step),
             },
-            EntryEffect::Step(step) => self.step(&mut order, entry.index, step),
         };
         if !matches!(outcome, Ok(()) | Err(Error::Conflict)) {
             return outcome.map(|()| position);
@@ -274,6 +277,21 @@ impl StateMachine {
         // After the fold: whoever sees the position finds the view there.
         self.note_applied(entry.index);
         outcome.map(|()| position)
+    }
+
+    /// Judges, writes and folds a batch; [`Error::Conflict`] if what it expects is not so.
+    fn apply_batch(
+        &self,
+        order: &mut BatchOrder,
+        position: Position,
+        batch: &Batch,
+    ) -> Result<(), Error> {
+        self.judge(order, batch)?;
+        self.write(order, position.0, batch)?;
+        if let Some(fold) = &order.fold {
+            fold.fold(position, batch, &**self.records.load());
+        }
+        Ok(())
     }
 
     /// Takes a step of a restore; [`Error::Conflict`] if another restore began since, or records are missing.
@@ -429,10 +447,10 @@ impl StateMachine {
         Ok(())
     }
 
-    fn judge(&self, batch: &Batch) -> Result<(), Error> {
+    fn judge(&self, order: &mut BatchOrder, batch: &Batch) -> Result<(), Error> {
         let records = self.records.load();
         for expectation in batch.expectations() {
-            let found = records.seqno(&expectation.key)?;
+            let found = records.seqno(&expectation.key, &mut order.key)?;
             if found != expectation.seqno {
                 return Err(Error::Conflict);
             }
@@ -487,6 +505,14 @@ enum EntryEffect {
     Nothing,
     Batch(Batch),
     Step(RestoreStep),
+}
+
+/// Whether an entry says what a batch does.
+fn is_encoded_in(batch: &Batch, entry: &Committed) -> bool {
+    entry.members.is_none()
+        && decode_batch(&entry.data).is_some_and(|decoded| {
+            decoded.ops() == batch.ops() && decoded.expectations() == batch.expectations()
+        })
 }
 
 fn decode(entry: &Committed) -> Result<EntryEffect, Error> {

@@ -106,11 +106,15 @@ impl EngineRecords {
         Ok(self.0.scan_at(point, (Bound::Excluded(key), Bound::Unbounded))?)
     }
 
-    pub(super) fn seqno(&self, key: &[u8]) -> Result<Seqno, Error> {
+    /// The place of a record; `engine_key` is room for its key.
+    pub(super) fn seqno(&self, key: &[u8], engine_key: &mut Vec<u8>) -> Result<Seqno, Error> {
+        // Acquire: see `Machine::step`.
+        let generation = self.1.load(Ordering::Acquire);
         if key == GENERATION_KEY {
-            return Ok(Seqno(self.1.load(Ordering::Acquire)));
+            return Ok(Seqno(generation));
         }
-        match self.0.get_start(&self.key(key), SEQNO_BYTES)? {
+        put_engine_key(engine_key, generation, key);
+        match self.0.get_start(engine_key, SEQNO_BYTES)? {
             Some(value) => Ok(split(&value)?.0),
             None => Ok(Seqno::ABSENT),
         }

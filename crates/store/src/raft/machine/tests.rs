@@ -180,7 +180,7 @@ fn an_entry_that_is_applied_is_not_applied_again() {
     let index = machine.position().0;
     for index in [index, index - 1] {
         let entry = Committed { index, term: 1, data: Bytes::new(), members: None };
-        assert!(matches!(machine.apply(&entry), Err(Error::Unknown(_))));
+        assert!(matches!(machine.apply(&entry, None), Err(Error::Unknown(_))));
     }
     assert_eq!(machine.position().0, index);
 }
@@ -303,4 +303,55 @@ fn the_number_of_records_is_about_right() {
         })
         .unwrap();
     assert_eq!(seen, 100);
+}
+
+/// Notes what came with each batch, and the first key that it writes.
+#[derive(Default)]
+struct HeardCompanions(Mutex<Vec<(Option<u32>, u8)>>);
+
+impl Fold for HeardCompanions {
+    fn load(&self, _: Position, _: &dyn Records) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn fold(&self, _: Position, batch: &Batch, _: &dyn Records) {
+        let (StoreOp::Put { key, .. } | StoreOp::Delete { key, .. }) = &batch.ops()[0];
+        lock(&self.0).push((batch.companion::<u32>().copied(), key[0]));
+    }
+}
+
+#[test]
+fn a_companion_comes_to_the_fold_with_its_own_batch_unless_that_is_long() {
+    let disk = MemDisk::shared();
+    let store = open(&disk, 1).unwrap();
+    let heard = Arc::<HeardCompanions>::default();
+    store.attach(Arc::clone(&heard) as Arc<dyn Fold>).unwrap();
+    let batch = |key: u8, bytes: usize| {
+        let mut batch = Batch::new();
+        batch.put(vec![key], vec![key; bytes]);
+        batch
+    };
+    let with = |key: u8, bytes: usize| {
+        let mut batch = batch(key, bytes);
+        batch.set_companion(Arc::new(u32::from(key)));
+        batch
+    };
+    let mut refused = with(9, 1);
+    refused.expect(vec![1], Seqno(77));
+    let mut other = batch(5, 1);
+    other.set_companion(Arc::new("of another type"));
+    let long = crate::raft::limits::BATCH_KEPT_BYTES_MAX;
+    let commits: Vec<_> = [with(1, 1), batch(2, 1), refused, with(3, long), with(4, 1), other]
+        .into_iter()
+        .map(|batch| store.commit(batch))
+        .collect();
+    let outcomes: Vec<_> = commits.into_iter().map(|commit| commit.wait().is_ok()).collect();
+    assert_eq!(outcomes, [true, true, false, true, true, true]);
+    let expected = [(Some(1), 1), (None, 2), (None, 3), (Some(4), 4), (None, 5)];
+    assert_eq!(*lock(&heard.0), expected);
+    drop(store);
+    let store = open(&disk, 1).unwrap();
+    for key in 1..=5 {
+        assert_eq!(store.get(&[key]).unwrap().unwrap().value[0], key, "as the log has it");
+    }
 }
