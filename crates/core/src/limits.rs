@@ -64,8 +64,8 @@ pub const TOGETHER_SECRETS_MAX: usize = 4096;
 pub const TOGETHER_RECORDS_MAX: usize = 32 << 10;
 /// Most bytes of records written at once by those.
 pub const TOGETHER_BYTES_MAX: usize = 16 << 20;
-/// Most writes that came together and are committed as one: nobody else has a turn while they are staged, which for short values is a part of a millisecond.
-pub const RUN_WRITES_MAX: usize = 64;
+/// Most writes that came together and are committed as one: nobody else has a turn while they are staged, which for short values is a part of a millisecond: each is sealed when it joins.
+pub const RUN_WRITES_MAX: usize = 128;
 /// Most pairs of a path and a capability that one explanation answers.
 pub const EXPLAINED_CELLS_MAX: usize = 1_024;
 /// Most rules that one explanation looks at: those of the subject, once for each pair.

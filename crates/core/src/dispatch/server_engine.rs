@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_engine::{Admits, Route, Routes};
-use kallisto_store::Batch;
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
@@ -27,7 +26,7 @@ use crate::records::token::TokenEntry;
 use crate::state::Core;
 use crate::storage::latches::{BusyLatch, HeldLatches};
 use crate::view::Mount;
-use crate::view::NamespaceContext;
+use crate::view::{NamespaceContext, RunChanges};
 
 /// A request that runs, where it runs.
 pub(crate) struct RunningRequest<'a> {
@@ -55,7 +54,9 @@ pub(crate) struct JoiningWrite<'a> {
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
     pub(crate) path: &'a str,
-    /// The latches of what joined before it.
+    /// What those change that joined before it.
+    pub(crate) changes: &'a mut RunChanges,
+    /// Their latches.
     pub(crate) held: &'a mut HeldLatches,
     /// Who writes, once that was asked.
     pub(crate) author: &'a mut Option<Author>,
@@ -63,8 +64,8 @@ pub(crate) struct JoiningWrite<'a> {
 
 /// What a write is that can be committed together with others.
 pub(crate) enum JoinAnswer {
-    /// What it changes; its latch is held.
-    Changes(Batch),
+    /// What it changes is among the changes of the run; its latch is held.
+    Joined,
     /// Somebody else writes what it changes; nothing was done.
     Busy(BusyLatch),
 }

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use kallisto_auth::Operation;
-use kallisto_store::{Batch, Commit, Error as StoreError};
+use kallisto_store::{Commit, Error as StoreError};
 
 use crate::api::error::Error;
 use crate::api::request::Request;
@@ -28,12 +28,12 @@ use crate::records::attribution::Author;
 use crate::registry;
 use crate::state::Core;
 use crate::storage::latches::{BusyLatch, HeldLatches};
-use crate::view::NamespaceContext;
+use crate::view::{LeftSecrets, NamespaceContext, RunChanges};
 
 /// Writes of any callers that are committed together.
 pub struct WriteRun {
     context: Arc<NamespaceContext>,
-    batch: Batch,
+    changes: RunChanges,
     waiting: Vec<InFlight>,
     /// The latches of what they change, held until all are committed.
     held: HeldLatches,
@@ -65,7 +65,9 @@ pub struct ReadyWrite(HeldLatches);
 /// A run of writes that is being committed; [`Core::finish_run`] waits for it.
 #[must_use = "a run that is not awaited is not acknowledged"]
 pub struct RunUnderWay {
+    context: Arc<NamespaceContext>,
     commit: Commit,
+    left: LeftSecrets,
     waiting: Vec<InFlight>,
     held: HeldLatches,
 }
@@ -87,7 +89,8 @@ impl RunWriter<'_> {
     pub fn begin_run(&self) -> WriteRun {
         let context = Arc::clone(self.caller.context);
         let held = HeldLatches::none(Arc::clone(&context.latches));
-        WriteRun { context, batch: Batch::new(), waiting: Vec::new(), held }
+        let changes = RunChanges::new(&context.view);
+        WriteRun { context, changes, waiting: Vec::new(), held }
     }
 
     /// Whether writes of this caller may join a run: it has room, and was begun on the same state of the server.
@@ -130,13 +133,13 @@ impl RunWriter<'_> {
             call: &call,
             mount: &mount,
             path: inside,
+            changes: &mut run.changes,
             held: &mut run.held,
             author: &mut self.author,
         };
         match engine.join(joining)? {
             JoinAnswer::Busy(latch) => Some(JoinOutcome::Busy(BusyWrite(latch))),
-            JoinAnswer::Changes(changes) => {
-                run.batch.append(changes);
+            JoinAnswer::Joined => {
                 run.waiting.push(InFlight::of(request));
                 Some(JoinOutcome::Joined)
             }
@@ -164,11 +167,12 @@ impl WriteRun {
 
     /// Commits what joined; `None` when nothing did.
     pub fn commit(self) -> Option<RunUnderWay> {
-        let Self { context, batch, waiting, held } = self;
+        let Self { context, changes, waiting, held } = self;
         if waiting.is_empty() {
             return None;
         }
-        Some(RunUnderWay { commit: context.store.commit(batch), waiting, held })
+        let (commit, left) = changes.commit(&context.store);
+        Some(RunUnderWay { context, commit, left, waiting, held })
     }
 }
 
@@ -179,11 +183,14 @@ impl Core {
     /// # Errors
     /// What each of its writes is told.
     pub async fn finish_run(&self, run: RunUnderWay) -> Result<bool, Error> {
-        let RunUnderWay { commit, waiting, held } = run;
+        let RunUnderWay { context, commit, left, waiting, held } = run;
         let count = waiting.len() as u64;
         let _places = self.metrics.in_flight.enter_all(waiting);
         let answer = match commit.await {
-            Ok(_) => Ok(Response::Empty),
+            Ok(position) => {
+                left.keep(&context.view, position);
+                Ok(Response::Empty)
+            }
             Err(StoreError::Conflict | StoreError::TooLarge(_)) => return Ok(false),
             Err(error) => Err(error.into()),
         };
@@ -197,6 +204,7 @@ impl Core {
 mod tests {
     use jiff::Timestamp;
     use kallisto_auth::Path;
+    use kallisto_store::Batch;
 
     use super::*;
     use crate::api::json::Map;
@@ -451,5 +459,104 @@ mod tests {
             assert!(shown(&core, &format!("secret/data/mine/{name}")).contains("before"));
         }
         assert!(write_all(&core, &requests).iter().all(Result::is_ok), "and its latches are free");
+    }
+
+    fn store_reads(core: &Core) -> u64 {
+        context_of(core).store.counts()[0]
+    }
+
+    #[test]
+    fn a_secret_that_was_written_again_is_written_without_a_read() {
+        let core = core_with_token();
+        let body = body("v");
+        let requests =
+            ["secret/data/mine/a", "secret/data/mine/b"].map(|path| write(TOKEN, path, &body));
+        let run = || {
+            let before = store_reads(&core);
+            let (joined, run) = begin(&core, &requests);
+            assert_eq!(joined, [true, true]);
+            assert!(pollster::block_on(core.finish_run(run.unwrap())).unwrap());
+            store_reads(&core) - before
+        };
+        assert_eq!([run(), run(), run(), run()], [0, 2, 0, 0]);
+        // Whoever else writes has it forgotten.
+        update(&core, "secret/data/mine/a", r#"{"data":{"value":"alone"}}"#);
+        assert_eq!([run(), run()], [1, 0]);
+        update(&core, "secret/metadata/mine/b", r#"{"custom_metadata":{"a":"b"}}"#);
+        assert_eq!([run(), run()], [1, 1], "custom metadata is not kept in the clear");
+        let of_b = shown(&core, "secret/metadata/mine/b");
+        assert!(of_b.contains(r#""a":"b""#) && of_b.contains(r#""current_version":8"#), "{of_b}");
+        ask(&core, Some(ROOT), Operation::Delete, "secret/metadata/mine/a", "").unwrap();
+        assert_eq!(run(), 1, "only the other is there");
+        assert!(shown(&core, "secret/metadata/mine/a").contains(r#""current_version":1,"#));
+        // After a rotation the records are sealed again, which may be in between.
+        update(&core, "sys/rotate", "");
+        for _ in 0..3 {
+            assert!(write_all(&core, &requests).iter().all(Result::is_ok));
+        }
+        assert!(shown(&core, "secret/metadata/mine/a").contains(r#""current_version":4,"#));
+    }
+
+    #[test]
+    fn what_was_known_of_a_secret_and_is_no_more_so_is_refused_once() {
+        let core = core_with_token();
+        let body = body("v");
+        let requests =
+            ["secret/data/mine/a", "secret/data/mine/b"].map(|path| write(TOKEN, path, &body));
+        for _ in 0..3 {
+            assert!(write_all(&core, &requests).iter().all(Result::is_ok));
+        }
+        let context = context_of(&core);
+        let (mount, _) = context.view.mounts.route("secret/").unwrap();
+        let key = keys::kv_meta(mount.entry.id, "mine/b");
+        let known = context.view.recent.take(&key).unwrap();
+        update(&core, "secret/data/mine/b", r#"{"data":{"value":"between"}}"#);
+        context.view.recent.put(&key, known);
+        let (joined, run) = begin(&core, &requests);
+        assert_eq!(joined, [true, true]);
+        assert_eq!(pollster::block_on(core.finish_run(run.unwrap())), Ok(false));
+        assert!(shown(&core, "secret/data/mine/b").contains("between"));
+        let (joined, run) = begin(&core, &requests);
+        assert_eq!(
+            (joined, pollster::block_on(core.finish_run(run.unwrap()))),
+            (vec![true, true], Ok(true))
+        );
+        for (name, version) in [("a", 4), ("b", 5)] {
+            let shown = shown(&core, &format!("secret/metadata/mine/{name}"));
+            assert!(shown.contains(&format!(r#""current_version":{version},"#)), "{shown}");
+        }
+    }
+
+    /// What the view was told of a run is what a server finds in its records that begins anew.
+    #[test]
+    fn what_runs_left_is_found_when_the_server_is_unsealed_again() {
+        let store = Arc::new(kallisto_store::MemoryStore::new());
+        let core = Core::new(store, crate::platform::server_info::ServerInfo::default());
+        let root = Some(ROOT.to_owned().into());
+        let made = pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+        let paths: Vec<_> = (0..20).map(|at| format!("secret/data/{}/{at}", at % 3)).collect();
+        update(&core, "secret/config", r#"{"delete_version_after":"1h"}"#);
+        for round in 0..13 {
+            let body = body(&format!("{round}"));
+            let requests: Vec<_> = paths.iter().map(|path| write(ROOT, path, &body)).collect();
+            let some = &requests[..requests.len() - round];
+            assert!(write_all(&core, some).iter().all(Result::is_ok));
+        }
+        let seen = || {
+            let secrets = paths.iter().map(|path| {
+                let metadata = path.replacen("data", "metadata", 1);
+                (shown(&core, path), shown(&core, &metadata))
+            });
+            let folder = ask(&core, Some(ROOT), Operation::List, "secret/metadata/1/", "");
+            (secrets.collect::<Vec<_>>(), format!("{folder:?}"))
+        };
+        let before = seen();
+        assert!(before.0[0].0.contains(r#""version":13"#), "{}", before.0[0].0);
+        pollster::block_on(core.seal()).unwrap();
+        pollster::block_on(core.give_share(made.keys[0].clone())).unwrap();
+        assert_eq!(seen(), before);
+        let body = body("after");
+        assert!(write_all(&core, &[write(ROOT, &paths[0], &body)])[0].is_ok());
+        assert!(shown(&core, &paths[0]).contains(r#""version":14"#));
     }
 }

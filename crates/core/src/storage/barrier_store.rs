@@ -18,10 +18,9 @@ use kallisto_store::{
     Batch, Commit, Error, GENERATION_KEY, Record, Records, Seqno, Store, StoreOp, Visit,
 };
 use kallisto_traces::SpanKind;
-use zeroize::Zeroizing;
 
 use crate::counts::Counts;
-use crate::storage::keys::{self, NamespaceNumber, ParsedKey, StorageKeys, kind};
+use crate::storage::keys::{self, NamespaceNumber, ParsedKey, StorageKeys, StoredSecretKey, kind};
 
 /// The keys in use; replaced whole when they are rotated.
 pub(crate) type KeysInUse = Arc<ArcSwap<Keyring>>;
@@ -96,15 +95,6 @@ impl BarrierStore {
         self.records(&self.keys.load()).get(key)
     }
 
-    /// The same, of a record of at most so many bytes: a longer one is not opened.
-    ///
-    /// # Errors
-    /// As [`BarrierStore::get`]; [`Error::TooLarge`].
-    pub(crate) fn get_within(&self, key: &[u8], bytes_max: usize) -> Result<Option<Record>, Error> {
-        self.counts.add(GETS, 1);
-        self.records(&self.keys.load()).get_within(key, bytes_max)
-    }
-
     /// About how many bytes the record under a logical key has: what reading it takes. It is not opened.
     ///
     /// # Errors
@@ -117,7 +107,22 @@ impl BarrierStore {
         Ok(record.map(|record| record.value.len()))
     }
 
-    fn records<'a>(&'a self, keyring: &'a Keyring) -> BarrierRecords<'a> {
+    /// One of its [`BarrierStore::records`], of at most so many bytes: a longer one is not opened.
+    ///
+    /// # Errors
+    /// As [`BarrierStore::get`]; [`Error::TooLarge`].
+    pub(crate) fn get_within(
+        &self,
+        records: &BarrierRecords<'_>,
+        key: &[u8],
+        bytes_max: usize,
+    ) -> Result<Option<Record>, Error> {
+        self.counts.add(GETS, 1);
+        records.get_within(key, bytes_max)
+    }
+
+    /// The records under these keys.
+    pub(crate) fn records<'a>(&'a self, keyring: &'a Keyring) -> BarrierRecords<'a> {
         let records = BarrierRecords::new(&*self.store, keyring);
         BarrierRecords { inside: self.inside.map(|life| life.number), ..records }
     }
@@ -144,6 +149,11 @@ impl BarrierStore {
     ) -> Result<(), Error> {
         self.counts.add(SCANS, 1);
         self.records(&self.keys.load()).scan(prefix, visit)
+    }
+
+    /// Whether it is the store of a namespace below the root one.
+    pub(crate) const fn is_inside(&self) -> bool {
+        self.inside.is_some()
     }
 
     /// Seals a batch of logical keys and plaintext and commits it, if the namespace lives.
@@ -183,19 +193,22 @@ impl BarrierStore {
     }
 
     fn commit_spelled(&self, batch: &Batch) -> Commit {
-        let puts = batch.ops().iter().filter(|op| matches!(op, StoreOp::Put { .. })).count();
-        self.counts.add(PUTS, puts as u64);
-        self.counts.add(DELETES, (batch.ops().len() - puts) as u64);
         match seal_batch(batch, &self.keys.load()) {
-            Ok(mut sealed) => {
-                // What was decided on a state that a backup took the place of comes to nothing.
-                sealed.expect(GENERATION_KEY.to_vec(), self.generation);
-                match kallisto_traces::child("commit", SpanKind::Internal) {
-                    None => self.store.commit(sealed),
-                    Some(span) => self.store.commit(sealed).watched(span),
-                }
-            }
+            Ok(sealed) => self.commit_sealed(sealed),
             Err(error) => Commit::decided(Err(error)),
+        }
+    }
+
+    /// Commits what was sealed.
+    pub(crate) fn commit_sealed(&self, mut sealed: Batch) -> Commit {
+        let puts = sealed.ops().iter().filter(|op| matches!(op, StoreOp::Put { .. })).count();
+        self.counts.add(PUTS, puts as u64);
+        self.counts.add(DELETES, (sealed.ops().len() - puts) as u64);
+        // What was decided on a state that a backup took the place of comes to nothing.
+        sealed.expect(GENERATION_KEY.to_vec(), self.generation);
+        match kallisto_traces::child("commit", SpanKind::Internal) {
+            None => self.store.commit(sealed),
+            Some(span) => self.store.commit(sealed).watched(span),
         }
     }
 
@@ -240,6 +253,20 @@ impl<'a> BarrierRecords<'a> {
     pub(crate) fn inside(&self, number: NamespaceNumber) -> Self {
         let keys = StorageKeys::new(self.keys.keyring());
         Self { records: self.records, keys, inside: Some(number) }
+    }
+
+    /// The same records, of which a secret's name is known: by the logical key of its metadata, and the storage key.
+    pub(crate) fn knowing(self, kv_meta: &[u8], storage: &StoredSecretKey) -> Self {
+        let keys = StorageKeys::knowing(self.keys.keyring(), kv_meta, storage);
+        Self { keys, ..self }
+    }
+
+    /// The batch that the store gets for a batch of logical keys and plaintext.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when there is no randomness, [`Error::TooLarge`].
+    pub(crate) fn seal(&self, batch: &Batch) -> Result<Batch, Error> {
+        seal_batch_by(batch, &self.keys)
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
@@ -351,7 +378,11 @@ fn moved_inside(batch: &Batch, life: NamespaceLife) -> Batch {
 
 /// The batch that the store gets for a batch of logical keys and plaintext.
 pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Error> {
-    let keys = StorageKeys::new(keyring);
+    seal_batch_by(batch, &StorageKeys::new(keyring))
+}
+
+/// The same with these storage keys.
+fn seal_batch_by(batch: &Batch, keys: &StorageKeys<'_>) -> Result<Batch, Error> {
     let mut sealed = Batch::new();
     sealed.set_need(batch.need());
     let mut expectations = batch.expectations().iter().peekable();
@@ -364,11 +395,11 @@ pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
         }
         match op {
             StoreOp::Put { key, value } => {
-                let envelope = seal(&storage, key, value, keyring)?;
+                let envelope = seal(&storage, key, value, keys.keyring())?;
                 sealed.put(storage, envelope);
             }
             StoreOp::Delete { key, .. } => {
-                let note = seal(&storage, key, &[], keyring)?;
+                let note = seal(&storage, key, &[], keys.keyring())?;
                 sealed.delete_noted(storage, note);
             }
         }
@@ -407,13 +438,9 @@ pub(crate) fn open_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
 
 fn seal(storage: &[u8], key: &[u8], value: &[u8], keyring: &Keyring) -> Result<Vec<u8>, Error> {
     let length = u16::try_from(key.len()).map_err(|_| Error::TooLarge("bytes of a key"))?;
-    let mut plain = Zeroizing::new(Vec::with_capacity(LENGTH_BYTES + key.len() + value.len()));
-    plain.extend_from_slice(&length.to_be_bytes());
-    plain.extend_from_slice(key);
-    plain.extend_from_slice(value);
-    let mut envelope = Vec::with_capacity(plain.len() + kallisto_barrier::ENVELOPE_OVERHEAD);
+    let mut envelope = Vec::new();
     keyring
-        .seal_record(storage, &plain, &mut envelope)
+        .seal_record_parts(storage, &[&length.to_be_bytes(), key, value], &mut envelope)
         .map_err(|error| Error::Unavailable(format!("cannot encrypt: {error}")))?;
     Ok(envelope)
 }

@@ -45,6 +45,8 @@ impl NamespaceNumber {
 
 /// Bytes of a hidden name and a version.
 const HIDDEN_BYTES: usize = NAME_HASH_BYTES + 8;
+/// The storage key of a secret's metadata or of one of its versions, in the root namespace.
+pub(crate) type StoredSecretKey = [u8; 5 + HIDDEN_BYTES];
 
 /// Kinds of records: the first byte of a key. Never reuse a number.
 pub(crate) mod kind {
@@ -165,6 +167,12 @@ struct Hidden {
 impl<'k> StorageKeys<'k> {
     pub(crate) fn new(keyring: &'k Keyring) -> Self {
         Self { keyring, last: RefCell::default() }
+    }
+
+    /// The same, which knows a secret's name already: by the logical key of its metadata, and the storage key.
+    pub(crate) fn knowing(keyring: &'k Keyring, kv_meta: &[u8], storage: &StoredSecretKey) -> Self {
+        let hash = *storage[5..].first_chunk().expect("a hash is shorter than a storage key");
+        Self { keyring, last: RefCell::new(Hidden { name: kv_meta.to_vec(), hash }) }
     }
 
     /// The keyring whose name key hides names.

@@ -7,7 +7,6 @@
 //! loudly instead of serving something old. How the view is first filled: `load`.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use kallisto_audit::Origin;
@@ -17,6 +16,7 @@ use kallisto_store::{
 };
 use zeroize::Zeroizing;
 
+use super::written::{WrittenSecret, WrittenSecrets};
 use super::{FeedChange, HotHeader, HotSlot, PathEvent, View, hot_key};
 use crate::audit::{self, Audit, Unusable};
 use crate::identity::directory::Effect;
@@ -145,6 +145,12 @@ impl Fold for ViewFold {
     }
 
     fn fold(&self, position: Position, batch: &Batch, records: &dyn Records) {
+        if let Some(written) = batch.companion::<WrittenSecrets>()
+            && written.are_of(&self.view)
+        {
+            self.view.fold_written(position, &written.secrets);
+            return;
+        }
         self.follow_keyring(batch);
         let keyring = self.keys.load();
         match open_batch(batch, &keyring) {
@@ -212,9 +218,34 @@ impl View {
         batch
     }
 
+    /// Folds a batch that this server made: new versions of these secrets, and nothing else.
+    fn fold_written(&self, position: Position, secrets: &[WrittenSecret]) {
+        let mut hand = self.budget.fold();
+        let mut changes = Vec::with_capacity(secrets.len());
+        for secret in secrets {
+            if let Err(DamagedRecord(what)) = self.put_written(secret) {
+                tracing::error!(position = position.0, what, "a secret that cannot be shown");
+                self.fold_delete(ParsedKey::KvMeta(secret.mount, &secret.path));
+                continue;
+            }
+            changes.push(FeedChange {
+                mount: secret.mount,
+                path: secret.path.clone(),
+                what: PathEvent::Written {
+                    version: secret.header.version,
+                    deletion_ns: secret.header.deletion(),
+                    gone: false,
+                },
+            });
+        }
+        self.keep_to_budget(&mut hand);
+        self.feed.append(position, changes);
+    }
+
     /// Lets go of everything that may be old.
     fn forget_all(&self, position: Position) {
         self.hot.clear();
+        self.recent.clear();
         for mount in self.mounts.all() {
             if let Some(memory) = mount.memory.of_engine() {
                 memory.forget_what_can_be_read_again();
@@ -289,6 +320,7 @@ impl View {
             ParsedKey::KvMeta(mount, path) => {
                 let metadata =
                     SecretMetadata::decode(value).map_err(|_| DamagedRecord("kv metadata"))?;
+                self.recent.forget(key);
                 self.fold_metadata(mount, path, &metadata, at)?;
                 at.note(key, written(&metadata));
             }
@@ -345,6 +377,7 @@ impl View {
             }
             ParsedKey::KvOne(mount, _) if self.is_versioned(mount) => {}
             ParsedKey::KvMeta(mount, path) | ParsedKey::KvOne(mount, path) => {
+                self.recent.forget(&keys::kv_meta(mount, path));
                 if let Some(mount) = self.mounts.with_id(mount) {
                     mount.index.remove(path);
                 }
@@ -455,25 +488,23 @@ impl View {
         header: HotHeader,
         parts: &[&[u8]],
     ) -> Result<(), DamagedRecord> {
-        let mut entry = hot_key(id, path);
-        let key_bytes = entry.len();
-        self.seal_hot(0..key_bytes, parts, &mut entry);
-        let (key, sealed) = entry.split_at(key_bytes);
-        let stored = self.hot.upsert(key, HotSlot::new(header), sealed);
+        let key = hot_key(id, path);
+        let sealed = self.sealed_hot(&key, parts);
+        let stored = self.hot.upsert(&key, HotSlot::new(header), &sealed);
         stored.map_err(|_| DamagedRecord("secret over the table's limits"))?;
         Ok(())
     }
 
-    /// Appends the value of the hot entry whose key stands at `key` in `out`: the parts, sealed for it.
-    pub(super) fn seal_hot(&self, key: Range<usize>, parts: &[&[u8]], out: &mut Vec<u8>) {
+    /// The value of a hot entry: the parts, sealed for its key.
+    pub(super) fn sealed_hot(&self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let mut sealed = Vec::with_capacity(bytes + MEMORY_OVERHEAD);
         match parts {
             // All but the few secrets with custom metadata: nothing has to be put side by side.
-            [data] | [data, []] => self.cipher.seal(&out[key], data, &mut sealed),
-            parts => self.cipher.seal(&out[key], &Zeroizing::new(parts.concat()), &mut sealed),
+            [data] | [data, []] => self.cipher.seal(key, data, &mut sealed),
+            parts => self.cipher.seal(key, &Zeroizing::new(parts.concat()), &mut sealed),
         }
-        out.extend_from_slice(&sealed);
+        sealed
     }
 
     /// Lets a path through the gate; after its entry is in the table, so that who passes finds it.

@@ -30,8 +30,10 @@ pub(crate) mod namespaces;
 mod offers;
 pub(crate) mod outdated;
 pub(crate) mod policies;
+mod recent;
 mod token_relations;
 mod tokens;
+mod written;
 
 use std::sync::{Arc, OnceLock};
 
@@ -47,10 +49,13 @@ pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
 pub(crate) use leases::{Closed, LeaseView};
 pub use mounts::{Mount, Mounts};
 pub(crate) use names::SortedNames;
+pub(crate) use recent::RecentSecret;
 pub(crate) use tokens::{TokenSet, TokenTable};
+pub(crate) use written::{LeftSecrets, RunChanges};
 
 use batch_tokens::BatchTokens;
 use budget::{Budget, MemoryPool};
+use recent::RecentSecrets;
 
 use crate::api::error::Error;
 use crate::identity::directory::IdentityDirectory;
@@ -75,6 +80,8 @@ pub struct View {
     pub mounts: Mounts,
     /// Current versions of secrets.
     pub(crate) hot: Table<HotSlot>,
+    /// What writes need of secrets that were written lately.
+    pub(crate) recent: RecentSecrets,
     /// What the hot table may hold, and who may write to it.
     budget: Budget,
     /// What the values of the hot table are sealed with.
@@ -154,6 +161,7 @@ impl View {
         Ok(Self {
             mounts: Mounts::new().map_err(unavailable)?,
             hot: Table::with_capacity(secrets).map_err(unavailable)?,
+            recent: RecentSecrets::new()?,
             budget: Budget::new(pool),
             cipher: MemoryCipher::generate().map_err(|e| Error::Unavailable(e.to_string()))?,
             tokens: TokenTable::new().map_err(unavailable)?,

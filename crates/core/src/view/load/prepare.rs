@@ -184,7 +184,8 @@ fn seal(
     out.bytes.extend_from_slice(&mount.0.to_be_bytes());
     out.bytes.extend_from_slice(path.as_bytes());
     let key = start..out.bytes.len();
-    view.seal_hot(key.clone(), parts, &mut out.bytes);
+    let sealed = view.sealed_hot(&out.bytes[key.clone()], parts);
+    out.bytes.extend_from_slice(&sealed);
     HotSecret { mount, header, value: key.end..out.bytes.len(), key }
 }
 

@@ -69,17 +69,19 @@ pub(super) fn add(
     staged: &mut Staged,
     id: MountId,
     path: &str,
-    decision: WriteDecision,
+    decision: &WriteDecision,
     data: Option<Cow<'_, [u8]>>,
 ) -> Result<(), Error> {
-    let current = decision.metadata.current_version;
-    if let Some(data) = data {
-        staged.put(keys::kv_version(id, path, current), encode_version(&data))?;
-    }
-    for version in decision.dropped {
+    // In the order in which the engine keeps them, whose inserts begin where the last one ended.
+    staged.put(keys::kv_meta(id, path), decision.metadata.encode())?;
+    for &version in &decision.dropped {
         staged.delete(keys::kv_version(id, path, version))?;
     }
-    staged.put(keys::kv_meta(id, path), decision.metadata.encode())
+    if let Some(data) = data {
+        let version = keys::kv_version(id, path, decision.metadata.current_version);
+        staged.put(version, encode_version(&data))?;
+    }
+    Ok(())
 }
 
 /// Decides with `decide` and commits, again and again while others win the race, up to
@@ -103,18 +105,18 @@ pub(super) async fn run<'d, T>(
         staged.expect(meta_key.clone(), seqno);
         let reply = match decide(metadata) {
             Ok(Plan::Write { decision, data, reply }) => {
-                add(&mut staged, id, path, decision, data)?;
+                add(&mut staged, id, path, &decision, data)?;
                 reply
             }
             Ok(Plan::WriteVersions { decision, data, reply }) => {
                 for (version, data) in data {
                     staged.put(keys::kv_version(id, path, version), encode_version(&data))?;
                 }
-                add(&mut staged, id, path, decision, None)?;
+                add(&mut staged, id, path, &decision, None)?;
                 reply
             }
             Ok(Plan::TakeAway { decision, reply }) => {
-                add(&mut staged, id, path, decision, None)?;
+                add(&mut staged, id, path, &decision, None)?;
                 staged.set_essential();
                 reply
             }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use kallisto_auth::Operation;
-use kallisto_store::{Batch, Seqno};
+use kallisto_store::Seqno;
 
 use super::commit::{add, decode};
 use super::decide;
@@ -20,7 +20,7 @@ use crate::engines::kv::weight::LIGHT_METADATA_BYTES_MAX;
 use crate::records::attribution::Author;
 use crate::storage::keys;
 use crate::storage::latches::LatchOutcome;
-use crate::view::NamespaceContext;
+use crate::view::{NamespaceContext, RecentSecret};
 
 /// What a new version of the secret at `path` changes; `None` for a write that goes its own way.
 pub(in crate::engines::kv) fn join(
@@ -34,6 +34,7 @@ pub(in crate::engines::kv) fn join(
         _ => return None,
     };
     if call.operation != Operation::Update
+        || joining.context.store.is_inside()
         || check_entry_path(path).is_err()
         || check_entry_size(&data).is_err()
     {
@@ -43,19 +44,26 @@ pub(in crate::engines::kv) fn join(
     if joining.held.try_hold(&key) == LatchOutcome::Busy {
         return Some(JoinAnswer::Busy(joining.held.busy(&key)));
     }
-    let changes = changes(path, &key, data, &mut joining);
-    if changes.is_none() {
+    if change(path, &key, &data, &mut joining).is_none() {
         joining.held.let_go(&key);
+        return None;
     }
-    changes.map(JoinAnswer::Changes)
+    Some(JoinAnswer::Joined)
 }
 
-/// What the write changes, whose latch is held.
-fn changes(path: &str, key: &[u8], data: Vec<u8>, joining: &mut JoiningWrite<'_>) -> Option<Batch> {
-    let JoiningWrite { context, call, mount, author, .. } = joining;
-    let (metadata, seqno) = match mount.index.may_contain(path) {
-        true => decode(context.store.get_within(key, LIGHT_METADATA_BYTES_MAX).ok()?).ok()?,
-        false => (None, Seqno::ABSENT),
+/// Adds what the write changes, whose latch is held, to the changes of the run; `None` where that is left alone.
+fn change(path: &str, key: &[u8], data: &[u8], joining: &mut JoiningWrite<'_>) -> Option<()> {
+    let JoiningWrite { context, call, mount, author, changes, .. } = joining;
+    let keyring = context.store.keys().load();
+    let records = context.store.records(&keyring);
+    let (metadata, seqno, records) = match context.view.recent.take(key) {
+        Some(known) => (Some(known.metadata), known.seqno, records.knowing(key, &known.storage)),
+        None if mount.index.may_contain(path) => {
+            let record = context.store.get_within(&records, key, LIGHT_METADATA_BYTES_MAX);
+            let (metadata, seqno) = decode(record.ok()?).ok()?;
+            (metadata, seqno, records)
+        }
+        None => (None, Seqno::ABSENT, records),
     };
     let config = mount.kv_config.load();
     let author = match config.is_anonymous {
@@ -63,10 +71,14 @@ fn changes(path: &str, key: &[u8], data: Vec<u8>, joining: &mut JoiningWrite<'_>
         false => author_of(context, call, author),
     };
     let decision = decide::put(metadata, &config, (None, author), call.now_ns()).ok()?;
+    let id = mount.entry.id;
     let mut staged = Staged::default();
     staged.expect(key.to_vec(), seqno);
-    add(&mut staged, mount.entry.id, path, decision, Some(Cow::Owned(data))).ok()?;
-    Some(staged.into_batch())
+    add(&mut staged, id, path, &decision, Some(Cow::Borrowed(data))).ok()?;
+    let sealed = records.seal(&staged.into_batch()).ok()?;
+    let storage = *sealed.expectations().first()?.key.first_chunk()?;
+    let left = RecentSecret { metadata: decision.metadata, seqno, storage };
+    changes.add(&context.view, (id, path), (sealed, data), (key.to_vec(), left)).ok()
 }
 
 /// Who asks; looked up for the first of the writes, which are all of one token.

@@ -218,7 +218,7 @@ pub(crate) fn stage(
         let record = load_data_of(there, from_id, old_path, old)?;
         staged.put(keys::kv_version(to_id, path, version), record)?;
     }
-    add(staged, to_id, path, decision, None)?;
+    add(staged, to_id, path, &decision, None)?;
     Ok(told)
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn put(
     let decision = decide::put(metadata, &mount.kv_config.load(), (cas, author), now_ns)?;
     let told = shown_current(&decision.metadata).unwrap_or_default();
     staged.expect(keys::kv_meta(mount.entry.id, path), seqno);
-    add(staged, mount.entry.id, path, decision, Some(Cow::Borrowed(data)))?;
+    add(staged, mount.entry.id, path, &decision, Some(Cow::Borrowed(data)))?;
     Ok(told)
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn delete_latest(
     });
     let Some(decision) = decision else { return Ok(false) };
     staged.expect(keys::kv_meta(mount.entry.id, path), seqno);
-    add(staged, mount.entry.id, path, decision, None)?;
+    add(staged, mount.entry.id, path, &decision, None)?;
     Ok(true)
 }
 
