@@ -19,7 +19,7 @@ import bulk
 import connections
 import driving
 import report
-from peers import (FLOOR, FLOOR_VERSIONS, BaoDev, BaoDurable, Bench, Etcd, Floor, KallistoDev, KallistoDurable, Nginx, Redis,
+from peers import (FLOOR, FLOOR_COMPACT, FLOOR_VERSIONS, BaoDev, BaoDurable, Bench, Etcd, Floor, KallistoDev, KallistoDurable, Nginx, Redis,
                    Skipped, until)
 
 KEYS = 1_000
@@ -178,11 +178,15 @@ def audit(run):
     unaudited = type("Unaudited", (KallistoDev,), {"name": off})
     compact = type("Compact", (KallistoDev,), {"name": report.AUDIT_COMPACT})
     with run.servers(lambda: KallistoDev(bench), lambda: compact(bench), lambda: unaudited(bench),
-                     lambda: BaoDev(bench)) as found:
-        tokens = {name: prepare(run, server) for name, server in found.items()}
-        logs = {}
+                     lambda: BaoDev(bench), lambda: Floor(bench, audit="full"),
+                     lambda: Floor(bench, audit="compact")) as found:
+        floors = [name for name in (FLOOR, FLOOR_COMPACT) if name in found]
+        for name in floors:
+            run.load(found[name], "resp", "-prepare", "-duration=1", "-warm-up=0")
+        tokens = {name: prepare(run, server) for name, server in found.items() if name not in floors}
+        logs = {name: found[name].log for name in floors}
         for name, server in list(found.items()):
-            if name == off:
+            if name == off or name in floors:
                 continue
             try:
                 form = {"format": "compact"} if name == report.AUDIT_COMPACT else {}
@@ -194,14 +198,15 @@ def audit(run):
         def measured(name, kind, *arguments, address=None):
             try:
                 return run.rate(found[name], kind, "-connections=50", *arguments, address=address,
-                                token=tokens[name])
+                                token=tokens.get(name))
             finally:
                 # Gigabytes in a minute, which nobody reads.
                 if name in logs:
                     os.truncate(logs[name], 0)
 
         run.compare(f"KV read, HTTP, {report.in_flight(1)}", "reads/s", "more", {
-            name: lambda name=name: measured(name, "http") for name in found}, table="audit")
+            name: lambda name=name: measured(name, "http") for name in found if name not in floors},
+            table="audit")
         for depth in (1, 16):
             run.compare(f"KV read, RESP, {report.in_flight(depth)}", "reads/s", "more", {
                 name: lambda name=name: measured(name, "resp", f"-pipeline={depth}",
@@ -323,6 +328,8 @@ def memory(run):
     contenders = {
         "Kallisto": lambda: grown(lambda: KallistoDev(bench), "http"),
         "Redis": lambda: grown(lambda: Redis(bench), "resp"),
+        FLOOR: lambda: grown(lambda: Floor(bench), "resp"),
+        FLOOR_VERSIONS: lambda: grown(lambda: Floor(bench, versions=True), "resp"),
     }
     if not run.options.quick:
         contenders["OpenBao"] = lambda: grown(lambda: BaoDev(bench), "http")
@@ -331,6 +338,7 @@ def memory(run):
     run.compare(f"Resident with {count:,} secrets of {VALUE_BYTES} bytes, on disk", "MiB", "less", {
         "Kallisto": lambda: grown(lambda: KallistoDurable(bench, "batch"), "http"),
         "Redis": lambda: grown(lambda: Redis(bench, "everysec"), "resp"),
+        FLOOR: lambda: grown(lambda: Floor(bench, "everysec"), "resp"),
     }, rounds=1)
 
     def idle(make, tls, connections=5_000):

@@ -23,6 +23,8 @@ READY_SECS_MAX = 30
 FLOOR = "the floor"
 # The same where each write makes a version of a secret.
 FLOOR_VERSIONS = "the floor, versions"
+# The same that writes down what it answers, in the forms of Kallisto's audit devices.
+FLOOR_COMPACT = "the floor, compact"
 STOP_SECS_MAX = 15
 
 
@@ -454,18 +456,27 @@ class Floor(Server):
     name = FLOOR
     scheme = "redis"
 
-    def __init__(self, bench, fsync="none", versions=False):
+    def __init__(self, bench, fsync="none", versions=False, audit=None):
+        """`audit` is `full` or `compact` for a floor that writes down what it answers."""
         super().__init__(bench)
-        self.fsync, self.versions = fsync, versions
+        self.log = self.directory / "log.bin"
+        self.fsync, self.more = fsync, []
         if versions:
-            self.name = FLOOR_VERSIONS
+            self.name, self.more = FLOOR_VERSIONS, ["versions"]
+        elif audit == "full":
+            self.more = ["audit"]
+        elif audit == "compact":
+            self.name, self.more = FLOOR_COMPACT, ["audit-compact"]
+        if audit:
+            # Where the audit devices of the others have their files.
+            self.audit_directory = pathlib.Path(tempfile.mkdtemp(prefix="bench-peers-"))
+            self.log = self.audit_directory / "audit.log"
 
     def start(self):
         program = os.environ.get("FLOOR")
         if not program:
             raise Skipped("the floor was not built")
-        self.launch([program, self.port, self.directory / "log.bin", self.fsync,
-                     *(["versions"] if self.versions else [])])
+        self.launch([program, self.port, self.log, self.fsync, *self.more])
         self.wait_port()
 
     @property

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import driving
-from peers import FLOOR, FLOOR_VERSIONS
+from peers import FLOOR, FLOOR_COMPACT, FLOOR_VERSIONS
 
 BEGIN = "<!-- peers:begin (written by bench/peers/run.sh) -->"
 END = "<!-- peers:end -->"
@@ -20,7 +20,7 @@ AUDIT_OFF = "Kallisto, no audit"
 # The same with a device of `format=compact`.
 AUDIT_COMPACT = "Kallisto, compact"
 COLOURS = {"Kallisto": "#3465a4", "Redis": "#cc0000", "nginx": "#4e9a06", "OpenBao": "#c4a000",
-           "etcd": "#75507b", FLOOR: "#babdb6", FLOOR_VERSIONS: "#888a85"}
+           "etcd": "#75507b", FLOOR: "#babdb6", FLOOR_VERSIONS: "#888a85", FLOOR_COMPACT: "#888a85"}
 
 
 def facts(options, bench, seconds):
@@ -87,7 +87,7 @@ def without_result(rows):
 def table(rows):
     """The rows of one table as Markdown."""
     others = [who for who in (AUDIT_COMPACT, AUDIT_OFF, "Redis", "nginx", "OpenBao", "etcd", FLOOR,
-                              FLOOR_VERSIONS)
+                              FLOOR_VERSIONS, FLOOR_COMPACT)
               if any(who in row["values"] or who in row["reasons"] for row in rows)]
     lines = [
         "| | unit | Kallisto | " + " | ".join(others) + " |",
@@ -151,7 +151,8 @@ def markdown(results):
     ]
     audited = [row for row in rows if row["table"] == "audit"]
     if audited:
-        lines += ["", "With an audit device that writes every request and every answer to a file (`compact`: `format=compact`):", "",
+        lines += ["", "With an audit device that writes every request and every answer to a file (`compact`: `format=compact`). *The floor* here makes the HMACs and the "
+                  "records of a read, as long as Kallisto's, links them by their hashes and writes them before its reply leaves:", "",
                   *table(audited)]
     if any(row["table"] == "connections" for row in rows):
         lines += ["", "The same loads with 1 to 1,000 connections and at every depth are on "

@@ -5,8 +5,11 @@
 //!
 //! With `versions`, a write makes a version of a secret ([`versions`]): two records and what belongs to them, still without everything else.
 //!
-//! `bench-peers-floor PORT LOG none|always|everysec [versions]`, until it is killed.
+//! With `audit` or `audit-compact`, a `GET` is written down in the log before its reply leaves ([`audit`]).
+//!
+//! `bench-peers-floor PORT LOG none|always|everysec [versions|audit|audit-compact]`, until it is killed.
 
+mod audit;
 mod versions;
 
 use std::collections::HashMap;
@@ -18,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustix::event::epoll;
 
+use self::audit::{Audit, Form};
 use self::versions::Versions;
 
 /// Bytes that one look at a socket takes.
@@ -41,6 +45,7 @@ struct Floor {
     table: HashMap<Vec<u8>, (u64, Vec<u8>)>,
     /// The records, where secrets have versions.
     versions: Option<Versions>,
+    audit: Option<Audit>,
     log: Option<File>,
     /// What this turn appends to the log.
     appended: Vec<u8>,
@@ -66,6 +71,9 @@ impl Floor {
             .key
             .open_in_place(nonce(*number), Aad::from(key), &mut self.opened)
             .expect("what was sealed here");
+        if let Some(audit) = &mut self.audit {
+            audit.read(key, value);
+        }
         write!(out, "${}\r\n", value.len()).expect("memory");
         out.extend_from_slice(value);
         out.extend_from_slice(b"\r\n");
@@ -111,6 +119,9 @@ impl Floor {
 
     /// Hands the turn's writes to the system, and to the disk where each turn has to.
     fn commit(&mut self, synced: &mut Instant) -> io::Result<()> {
+        if let Some(audit) = &mut self.audit {
+            audit.write()?;
+        }
         let Some(log) = &mut self.log else { return Ok(()) };
         if self.appended.is_empty() {
             return Ok(());
@@ -196,13 +207,18 @@ impl Connection {
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    let (port, path, durability, has_versions) = match arguments.as_slice() {
-        [_, port, path, durability] => (port, path, durability, false),
-        [_, port, path, durability, more] if more == "versions" => (port, path, durability, true),
+    let (port, path, durability, more) = match arguments.as_slice() {
+        [_, port, path, durability] => (port, path, durability, ""),
+        [_, port, path, durability, more] => (port, path, durability, more.as_str()),
         _ => {
-            eprintln!("bench-peers-floor PORT LOG none|always|everysec [versions]");
+            eprintln!("bench-peers-floor PORT LOG none|always|everysec [versions|audit|audit-compact]");
             std::process::exit(1);
         }
+    };
+    let form = match more {
+        "audit" => Some(Form::Full),
+        "audit-compact" => Some(Form::Compact),
+        _ => None,
     };
     let durability = match durability.as_str() {
         "always" => Durability::Always,
@@ -214,7 +230,8 @@ fn main() -> io::Result<()> {
         key: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &[7; 32]).expect("32 bytes")),
         sealed: 0,
         table: HashMap::new(),
-        versions: has_versions.then(Versions::default),
+        versions: (more == "versions").then(Versions::default),
+        audit: form.map(|form| Audit::new(form, path)).transpose()?,
         log,
         appended: Vec::new(),
         durability,
