@@ -8,30 +8,27 @@
 //! Invariant: what is masked in the full layout is masked here, by the same functions.
 
 use crate::mask::MalformedJson;
-use crate::record::{CommonFields, Masks, RecordWriter, push_mask};
+use crate::record::{Masks, RecordWriter, RequestPlaces, push_mask};
 use crate::subject::{AuditRequest, AuditSubject, Auth, INTENT_HEADER};
 use crate::text::ObjectWriter;
 
-/// Bytes of a usual record.
-const RECORD_BYTES_USUAL: usize = 768;
 /// The namespace that goes without saying.
 const ROOT_NAMESPACE: &str = "root";
 
 impl RecordWriter<'_> {
     /// What the records of a request say of it.
-    pub(crate) fn compact_common(
+    pub(crate) fn compact_whole(
         &self,
         subject: &AuditSubject<'_>,
         who: &Masks,
-    ) -> Result<CommonFields, MalformedJson> {
+        out: &mut Vec<u8>,
+    ) -> Result<RequestPlaces, MalformedJson> {
         let AuditSubject { auth, request } = subject;
-        let mut whole = Vec::with_capacity(RECORD_BYTES_USUAL);
-        whole.extend_from_slice(b",\"auth\":");
-        compact_auth(auth, who, &mut whole);
-        whole.extend_from_slice(b",\"request\":");
+        out.extend_from_slice(b",\"auth\":");
+        compact_auth(auth, who, out);
+        out.extend_from_slice(b",\"request\":");
         let is_live = auth.client_token.is_some();
-        self.compact_request(request, (!is_live).then_some(&who.token), &mut whole)?;
-        Ok(CommonFields { whole, reference: Some(self.reference(subject)) })
+        self.compact_request(request, (!is_live).then_some(&who.token), out)
     }
 
     /// `unknown` is the mask of a token that was shown and is not live.
@@ -40,22 +37,22 @@ impl RecordWriter<'_> {
         request: &AuditRequest<'_>,
         unknown: Option<&Vec<u8>>,
         out: &mut Vec<u8>,
-    ) -> Result<(), MalformedJson> {
+    ) -> Result<RequestPlaces, MalformedJson> {
         let mut members = ObjectWriter::open(out);
-        members.text("id", request.id);
+        let id = members.placed_text("id", request.id);
         members.text("operation", request.operation);
         members.text("mount_accessor", request.mount.accessor);
         if let Some(mask) = unknown {
             push_mask(&mut members, "client_token", mask);
         }
         push_namespace(request, &mut members);
-        self.asked(request, &mut members)?;
+        let path = self.asked(request, &mut members)?;
         members.close();
-        Ok(())
+        Ok(RequestPlaces { id, path })
     }
 
     /// What a record of the answer says: the request's id, and enough to be found by who looks for a path, a person, an address or an intent.
-    fn reference(&self, subject: &AuditSubject<'_>) -> Vec<u8> {
+    pub(crate) fn reference(&self, subject: &AuditSubject<'_>) -> Vec<u8> {
         let AuditSubject { auth, request } = subject;
         let mut out = b",\"auth\":".to_vec();
         let mut members = ObjectWriter::open(&mut out);
@@ -167,8 +164,9 @@ mod tests {
         };
         let writer = RecordWriter { masker: &masker, form: &form };
         let common = writer.common(subject).unwrap();
+        let common = common.text_in(kind);
         let mut body = Vec::new();
-        writer.body(kind, Timestamp::UNIX_EPOCH, &common, response, error, &mut body).unwrap();
+        writer.body(kind, Timestamp::UNIX_EPOCH, common, response, error, &mut body).unwrap();
         let mut text = String::from_utf8(body).unwrap() + "}";
         for value in ["tok", "acc", "x", "y", "new"] {
             text = text.replace(&masker.hash(value), &format!("#{value}"));

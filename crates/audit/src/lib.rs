@@ -44,7 +44,7 @@ pub use mask::{MASK_PREFIX, SALT_BYTES, Secrecy};
 pub use options::{
     AuditDestination, DeviceOptions, DeviceSpec, RecordForm, RecordLayout, SocketTransport,
 };
-pub use record::CommonFields;
+pub use record::{CommonFields, WholeFields};
 pub use sink::{
     Destinations, FOLLOWED_BLOCK_BYTES, LineBack, LineGroup, LinesAhead, LinesBack, Real, Sink,
     check_path, file_of,

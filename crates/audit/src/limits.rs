@@ -9,6 +9,13 @@ pub const QUEUE_JOBS_MAX: usize = 16_384;
 /// Most bytes of records that wait for one device. A record above this is refused: a listing of a
 /// million names comes to 80 MiB, unless the device elides listings.
 pub const QUEUE_BYTES_MAX: usize = 256 << 20;
+/// Bytes of records above which a group is written without waiting for more: what is hashed, and copied by the system, is then still near the
+/// processor.
+pub(crate) const GROUP_BYTES: usize = 256 << 10;
+/// Most rooms for records that a device keeps for those who hand in next.
+pub(crate) const SPARE_ROOMS_MAX: usize = 64;
+/// Largest of them, in bytes.
+pub(crate) const SPARE_ROOM_BYTES_MAX: usize = 128 << 10;
 /// Most devices at a time: each is three threads and formats every record for itself.
 pub const DEVICES_MAX: usize = 16;
 /// Most options of a device.

@@ -12,6 +12,7 @@
 use std::borrow::Cow;
 
 use aws_lc_rs::hmac;
+use memchr::{memchr, memchr2};
 use zeroize::Zeroizing;
 
 use crate::mask_cache::MaskCache;
@@ -118,8 +119,10 @@ impl Masker {
         // Whether the value that comes next stands under an exempt name.
         let mut is_named = false;
         let mut at = 0;
-        while let Some(&byte) = text.get(at) {
-            if byte != b'"' {
+        while at < text.len() {
+            let between = text[at..].iter().position(|&byte| byte == b'"');
+            let quote = between.map_or(text.len(), |length| at + length);
+            for &byte in &text[at..quote] {
                 match byte {
                     b'{' => open.push(false),
                     b'[' => open.push(is_named || open.last() == Some(&true)),
@@ -127,12 +130,13 @@ impl Masker {
                     _ => {}
                 }
                 is_named &= !matches!(byte, b'{' | b'[' | b',' | b'}' | b']');
-                out.push(byte);
-                at += 1;
-                continue;
             }
-            let end = string_end(text, at).ok_or(MalformedJson)?;
-            let quoted = &text[at..end];
+            out.extend_from_slice(&text[at..quote]);
+            if quote == text.len() {
+                break;
+            }
+            let end = string_end(text, quote).ok_or(MalformedJson)?;
+            let quoted = &text[quote..end];
             let colon = skip_spaces(text, end);
             at = end;
             if text.get(colon) != Some(&b':') {
@@ -178,7 +182,7 @@ fn is_listing(name: &str, text: &[u8], value: usize) -> bool {
 /// The text of a JSON string.
 fn unquote(quoted: &[u8]) -> Result<Cow<'_, str>, MalformedJson> {
     let inner = quoted.get(1..quoted.len().saturating_sub(1)).ok_or(MalformedJson)?;
-    if !inner.contains(&b'\\') {
+    if memchr(b'\\', inner).is_none() {
         return std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| MalformedJson);
     }
     serde_json::from_slice::<String>(quoted).map(Cow::Owned).map_err(|_| MalformedJson)
@@ -188,10 +192,10 @@ fn unquote(quoted: &[u8]) -> Result<Cow<'_, str>, MalformedJson> {
 fn string_end(text: &[u8], at: usize) -> Option<usize> {
     let mut next = at + 1;
     loop {
-        match text.get(next)? {
+        next += memchr2(b'"', b'\\', text.get(next..)?)?;
+        match text[next] {
             b'"' => return Some(next + 1),
-            b'\\' => next += 2,
-            _ => next += 1,
+            _ => next += 2,
         }
     }
 }

@@ -6,6 +6,8 @@
 //! addresses, times, numbers, the names of members, and the class of an error. Everything else that
 //! is text is masked.
 
+use std::ops::Range;
+
 use jiff::Timestamp;
 
 use crate::mask::{Listing, MalformedJson, Masker};
@@ -14,7 +16,7 @@ use crate::subject::{
     AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,
     IssuedToken, RequestHeader, Wrapped,
 };
-use crate::text::{ObjectWriter, push_number, push_string};
+use crate::text::{ObjectWriter, push_number, push_string, push_time};
 
 /// The kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +40,71 @@ impl RecordKind {
 /// What both records of a request say, as one device writes it.
 pub struct CommonFields {
     /// Who asks, and for what.
-    pub(crate) whole: Vec<u8>,
+    whole: WholeFields,
     /// What a record of the answer says of that, where that is less.
-    pub(crate) reference: Option<Vec<u8>>,
+    reference: Option<Vec<u8>>,
+}
+
+impl CommonFields {
+    /// What a record of the request says, and one of both the request and its answer.
+    pub const fn whole(&self) -> &WholeFields {
+        &self.whole
+    }
+
+    /// What a record of this kind says.
+    pub(crate) fn text_in(&self, kind: RecordKind) -> &[u8] {
+        match (kind, &self.reference) {
+            (RecordKind::Response, Some(reference)) => reference,
+            _ => &self.whole.bytes,
+        }
+    }
+}
+
+/// Who asks, and for what, as one device writes it.
+pub struct WholeFields {
+    pub(crate) bytes: Vec<u8>,
+    /// Where the id and the path of the request are in it, with their quotes; nowhere for none.
+    places: RequestPlaces,
+}
+
+/// Where what two requests of a caller differ in stands in a text.
+#[derive(Clone, Default)]
+pub(crate) struct RequestPlaces {
+    pub(crate) id: Range<usize>,
+    pub(crate) path: Range<usize>,
+}
+
+impl WholeFields {
+    /// Makes these what is said of another request, which differs from the first in its id and its path and in nothing else. False when that cannot
+    /// be, and then nothing was done.
+    pub fn rename(&mut self, id: &str, path: &str) -> bool {
+        let RequestPlaces { id: id_at, path: path_at } = self.places.clone();
+        if [id, path].contains(&"") || id_at.is_empty() || path_at.is_empty() {
+            return false;
+        }
+        // The later first, so that the place of the other is right.
+        let path_len = put_string(&mut self.bytes, path_at.clone(), path);
+        let id_len = put_string(&mut self.bytes, id_at.clone(), id);
+        let path_start = path_at.start - id_at.len() + id_len;
+        self.places.id.end = id_at.start + id_len;
+        self.places.path = path_start..path_start + path_len;
+        true
+    }
+}
+
+/// Puts `text` as a JSON string in the place of another; how many bytes it has there.
+fn put_string(bytes: &mut Vec<u8>, place: Range<usize>, text: &str) -> usize {
+    let end = bytes.len();
+    push_string(text, bytes);
+    let len = bytes.len() - end;
+    if len == place.len() {
+        bytes.copy_within(end.., place.start);
+        bytes.truncate(end);
+    } else {
+        let string = bytes.split_off(end);
+        bytes.splice(place, string);
+    }
+    len
 }
 
 /// Who asks, as it stands twice in a record: each costs an HMAC.
@@ -61,19 +125,28 @@ pub(crate) struct RecordWriter<'d> {
 impl RecordWriter<'_> {
     /// What both records say.
     pub(crate) fn common(&self, subject: &AuditSubject<'_>) -> Result<CommonFields, MalformedJson> {
+        let whole = self.whole(subject)?;
+        let is_compact = self.form.layout == RecordLayout::Compact;
+        Ok(CommonFields { whole, reference: is_compact.then(|| self.reference(subject)) })
+    }
+
+    /// What a record of the request says of it, or one of both.
+    pub(crate) fn whole(&self, subject: &AuditSubject<'_>) -> Result<WholeFields, MalformedJson> {
         let who = Masks {
             token: self.mask_of_token(subject.request.client_token),
             accessor: self.mask_of_accessor(subject.auth.accessor),
         };
-        if self.form.layout == RecordLayout::Compact {
-            return self.compact_common(subject, &who);
-        }
-        let mut whole = Vec::with_capacity(RECORD_BYTES_USUAL);
-        whole.extend_from_slice(b",\"auth\":");
-        self.auth(&subject.auth, &who, &mut whole);
-        whole.extend_from_slice(b",\"request\":");
-        self.request(&subject.request, &who, &mut whole)?;
-        Ok(CommonFields { whole, reference: None })
+        let mut bytes = Vec::with_capacity(RECORD_BYTES_USUAL);
+        let places = match self.form.layout {
+            RecordLayout::Full => {
+                bytes.extend_from_slice(b",\"auth\":");
+                self.auth(&subject.auth, &who, &mut bytes);
+                bytes.extend_from_slice(b",\"request\":");
+                self.request(&subject.request, &who, &mut bytes)?
+            }
+            RecordLayout::Compact => self.compact_whole(subject, &who, &mut bytes)?,
+        };
+        Ok(WholeFields { bytes, places })
     }
 
     /// Appends the body of a record (see `chain`): everything but its links and its end. What fails leaves a part.
@@ -81,20 +154,16 @@ impl RecordWriter<'_> {
         &self,
         kind: RecordKind,
         now: Timestamp,
-        common: &CommonFields,
+        common: &[u8],
         response: Option<&AuditResponse<'_>>,
         error: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), MalformedJson> {
-        let common = match (kind, &common.reference) {
-            (RecordKind::Response, Some(reference)) => reference,
-            _ => &common.whole,
-        };
         let extra = response.map_or(0, |response| response.data.len() + 512);
         out.reserve(common.len() + extra + 256);
         out.extend_from_slice(self.form.prefix.as_bytes());
         out.extend_from_slice(b"{\"time\":\"");
-        out.extend_from_slice(now.to_string().as_bytes());
+        push_time(now, out);
         out.extend_from_slice(b"\",\"type\":\"");
         out.extend_from_slice(kind.name().as_bytes());
         out.push(b'"');
@@ -161,7 +230,10 @@ impl RecordWriter<'_> {
         members.number("token_ttl", auth.token_ttl_secs);
         if let Some(issued) = auth.issued_at {
             let whole = Timestamp::from_second(issued.as_second()).unwrap_or(issued);
-            members.text("token_issue_time", &whole.to_string());
+            let out = members.name("token_issue_time");
+            out.push(b'"');
+            push_time(whole, out);
+            out.push(b'"');
         }
         members.close();
     }
@@ -171,9 +243,9 @@ impl RecordWriter<'_> {
         request: &AuditRequest<'_>,
         who: &Masks,
         out: &mut Vec<u8>,
-    ) -> Result<(), MalformedJson> {
+    ) -> Result<RequestPlaces, MalformedJson> {
         let mut members = ObjectWriter::open(out);
-        members.text("id", request.id);
+        let id = members.placed_text("id", request.id);
         members.text("client_id", request.client_id);
         members.text("operation", request.operation);
         push_mount(&mut members, &request.mount, "mount_running_version");
@@ -183,18 +255,18 @@ impl RecordWriter<'_> {
         namespace.text("id", request.namespace_id);
         namespace.text("path", request.namespace_path);
         namespace.close();
-        self.asked(request, &mut members)?;
+        let path = self.asked(request, &mut members)?;
         members.close();
-        Ok(())
+        Ok(RequestPlaces { id, path })
     }
 
-    /// Where, what with, from where and how.
+    /// Where, what with, from where and how. Returns the place of the path.
     pub(crate) fn asked(
         &self,
         request: &AuditRequest<'_>,
         members: &mut ObjectWriter<'_>,
-    ) -> Result<(), MalformedJson> {
-        members.text("path", request.path);
+    ) -> Result<Range<usize>, MalformedJson> {
+        let path = members.placed_text("path", request.path);
         if !request.data.is_empty() {
             let place = members.name("data");
             self.masker.json(request.data, request.exempt, Listing::Kept, place)?;
@@ -210,7 +282,7 @@ impl RecordWriter<'_> {
         if !request.headers.is_empty() {
             self.headers(request.headers, members.name("headers"));
         }
-        Ok(())
+        Ok(path)
     }
 
     pub(crate) fn headers(&self, headers: &[RequestHeader], out: &mut Vec<u8>) {
@@ -389,7 +461,8 @@ mod tests {
         let common = writer.common(&subject()).unwrap();
         let at = Timestamp::UNIX_EPOCH;
         let mut body = Vec::new();
-        writer.body(RecordKind::Response, at, &common, Some(response), error, &mut body).unwrap();
+        let common = common.text_in(RecordKind::Response);
+        writer.body(RecordKind::Response, at, common, Some(response), error, &mut body).unwrap();
         let mut text = String::from_utf8(body).unwrap() + "}";
         for value in ["tok", "acc", "x", "y", "k"] {
             text = text.replace(&masker.hash(value), &format!("#{value}"));
@@ -404,6 +477,43 @@ mod tests {
             text(&form(), &response, "e"),
             r##"{"time":"1970-01-01T00:00:00Z","type":"response","auth":{"client_token":"#tok","accessor":"#acc"},"request":{"id":"i","operation":"read","client_token":"#tok","client_token_accessor":"#acc","namespace":{"id":"root"},"path":"a/b","data":{"v":"#x"}},"response":{"data":{"keys":["#y"]}},"error":"e"}"##
         );
+    }
+
+    #[test]
+    fn what_is_said_of_another_request_of_a_caller_is_as_if_it_was_described() {
+        let masker = Masker::new(&[1; SALT_BYTES], Secrecy::Masked);
+        for layout in [RecordLayout::Full, RecordLayout::Compact] {
+            let form = RecordForm { layout, ..form() };
+            let writer = RecordWriter { masker: &masker, form: &form };
+            let of = |id, path| {
+                let mut subject = subject();
+                (subject.request.id, subject.request.path) = (id, path);
+                subject.request.remote = Some("192.0.2.7:4711".parse().unwrap());
+                writer.whole(&subject).unwrap()
+            };
+            let others = [
+                ("i", "a/b"),
+                ("j", "a/c"),
+                ("k", "a/longer"),
+                ("another", "a"),
+                ("i", "\"quoted\\\n"),
+                ("l", "a/b"),
+                ("", "a/b"),
+                ("m", ""),
+                ("n", "a/\u{e9}"),
+            ];
+            let mut renamed = of("i", "a/b");
+            for (id, path) in others {
+                let before = renamed.bytes.clone();
+                if renamed.rename(id, path) {
+                    assert_eq!(renamed.bytes, of(id, path).bytes, "{layout:?} {id} {path}");
+                } else {
+                    assert!(id.is_empty() || path.is_empty());
+                    assert_eq!(renamed.bytes, before);
+                }
+            }
+            assert!(!of("", "a/b").rename("i", "a/b") && !of("i", "").rename("i", "a/b"));
+        }
     }
 
     #[test]
@@ -439,7 +549,7 @@ mod tests {
             let common = writer.common(&asked).unwrap();
             let (at, mut body) = (Timestamp::UNIX_EPOCH, Vec::new());
             let kind = RecordKind::Response;
-            writer.body(kind, at, &common, Some(&response), "", &mut body).unwrap();
+            writer.body(kind, at, common.text_in(kind), Some(&response), "", &mut body).unwrap();
             body.push(b'}');
             let record: serde_json::Value = serde_json::from_slice(&body).unwrap();
             let length = |pointer: &str| match record.pointer(pointer) {

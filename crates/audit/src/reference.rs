@@ -239,7 +239,8 @@ fn lines(layout: RecordLayout) -> Vec<Vec<u8>> {
     let line = |subject, kind, response| {
         let common = writer.common(subject).unwrap();
         let mut line = Vec::new();
-        writer.body(kind, Timestamp::UNIX_EPOCH, &common, response, "e", &mut line).unwrap();
+        let common = common.text_in(kind);
+        writer.body(kind, Timestamp::UNIX_EPOCH, common, response, "e", &mut line).unwrap();
         ChainHead::default().link(0, &mut line);
         line
     };

@@ -1,6 +1,9 @@
 //! Pieces of JSON text, written by hand: a record is made for every request.
 
+use std::ops::Range;
+
 use data_encoding::HEXLOWER;
+use jiff::Timestamp;
 
 /// Appends `text` as a JSON string.
 pub(crate) fn push_string(text: &str, out: &mut Vec<u8>) {
@@ -17,7 +20,75 @@ pub(crate) fn push_string(text: &str, out: &mut Vec<u8>) {
 
 /// Appends a number in decimal.
 pub(crate) fn push_number(number: i64, out: &mut Vec<u8>) {
-    out.extend_from_slice(number.to_string().as_bytes());
+    const DIGITS_MAX: usize = 20;
+    let (mut digits, mut at) = ([0; DIGITS_MAX], DIGITS_MAX);
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = digit(rest);
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// The last digit of a number.
+fn digit(number: u64) -> u8 {
+    b'0' + u8::try_from(number % 10).unwrap_or_default()
+}
+
+/// Appends a time as RFC 3339 has it, in UTC and with as many digits of a second as it takes.
+pub(crate) fn push_time(time: Timestamp, out: &mut Vec<u8>) {
+    // Four digits of a year, which all times after 1970 have but the last thousands of years.
+    const SECS_END: u64 = 253_402_300_800;
+    const DAY_SECS: u64 = 86_400;
+    let (secs, nanos) = (u64::try_from(time.as_second()), u64::try_from(time.subsec_nanosecond()));
+    let (Ok(secs @ ..SECS_END), Ok(nanos)) = (secs, nanos) else {
+        return out.extend_from_slice(time.to_string().as_bytes());
+    };
+    let (year, month, day) = date_of(secs / DAY_SECS);
+    let of_day = secs % DAY_SECS;
+    let mut text = *b"0000-00-00T00:00:00.000000000Z";
+    for (place, number) in [
+        (0..4, year),
+        (5..7, month),
+        (8..10, day),
+        (11..13, of_day / 3_600),
+        (14..16, of_day / 60 % 60),
+        (17..19, of_day % 60),
+        (20..29, nanos),
+    ] {
+        let mut rest = number;
+        for place in text[place].iter_mut().rev() {
+            *place = digit(rest);
+            rest /= 10;
+        }
+    }
+    let shown = text[..29].iter().rposition(|&byte| byte != b'0').unwrap_or_default();
+    // The digit that the point would stand before, if there is none behind it.
+    let end = if nanos == 0 { 19 } else { shown + 1 };
+    out.extend_from_slice(&text[..end]);
+    out.push(b'Z');
+}
+
+/// Year, month and day of a day that is so many after the first of 1970, by the algorithm of Howard Hinnant's `civil_from_days`: years that begin in
+/// March have their leap day at the end.
+const fn date_of(days: u64) -> (u64, u64, u64) {
+    const DAYS_TO_1970: u64 = 719_468;
+    const ERA_DAYS: u64 = 146_097;
+    let days = days + DAYS_TO_1970;
+    let (era, of_era) = (days / ERA_DAYS, days % ERA_DAYS);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / (ERA_DAYS - 1)) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (400 * era + year_of_era + (month <= 2) as u64, month, day)
 }
 
 /// Appends bytes as lower-case hexadecimal text.
@@ -57,6 +128,17 @@ impl<'o> ObjectWriter<'o> {
         if !text.is_empty() {
             push_string(text, self.name(name));
         }
+    }
+
+    /// The same; where the value stands, with its quotes, and an empty place for one that does not.
+    pub(crate) fn placed_text(&mut self, name: &str, text: &str) -> Range<usize> {
+        if text.is_empty() {
+            return 0..0;
+        }
+        let out = self.name(name);
+        let start = out.len();
+        push_string(text, out);
+        start..out.len()
     }
 
     /// Writes a member, unless it is zero.
@@ -108,6 +190,42 @@ mod tests {
             }
         }
         assert_eq!(written(""), "\"\"");
+    }
+
+    #[test]
+    fn a_number_is_written_as_a_formatter_writes_it() {
+        for number in [0, 1, 9, 10, -1, -10, 1_234_567_890, i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            push_number(number, &mut out);
+            assert_eq!(out, number.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_time_is_written_as_a_time_library_writes_it() {
+        let check = |secs: i64, nanos: i32| {
+            let time = Timestamp::new(secs, nanos).unwrap();
+            let mut out = b"x".to_vec();
+            push_time(time, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("x{time}"));
+        };
+        // Each day of four hundred years and more, at changing times of the day.
+        for day in 0..160_000 {
+            check(day * 86_400 + (day * 7_919) % 86_400, 0);
+        }
+        for nanos in [0, 1, 10, 100, 120_000_000, 100_000_000, 999_999_999, 5_000, 10_000_000] {
+            for secs in [0, 1, 86_399, 86_400, 951_782_399, 1_795_966_859, 253_402_207_200] {
+                check(secs, nanos);
+            }
+        }
+        for (secs, nanos) in
+            [(-1, 0), (-1, -5), (0, -1), (-62_135_596_800, 0), (-377_705_023_201, 0)]
+        {
+            check(secs, nanos);
+        }
+        for time in [Timestamp::MIN, Timestamp::MAX] {
+            check(time.as_second(), time.subsec_nanosecond());
+        }
     }
 
     #[test]

@@ -87,10 +87,16 @@ pub const SEARCH_PATTERN_BYTES_MAX: usize = 1024;
 /// Bytes of audit records that reads of one connection gather before they are written. With so many from every
 /// connection that one address may have (four fifths of 16,384), and a record more each, a device still takes those
 /// of others.
-pub const GATHERED_BYTES: usize = 16 << 10;
+pub const GATHERED_BYTES: usize = 15 << 10;
+/// The same for as many connections at a time as [`LARGE_BATCHES_MAX`] says: what comes together on one is then written at once.
+pub const LARGE_BATCH_BYTES: usize = 64 << 10;
+/// Most connections that gather more than [`GATHERED_BYTES`] at a time.
+pub const LARGE_BATCHES_MAX: usize = 128;
 
-const _: () =
-    assert!((GATHERED_BYTES + 4096) * (16_384 * 4 / 5) < kallisto_audit::limits::QUEUE_BYTES_MAX);
+const _: () = assert!(
+    (GATHERED_BYTES + 4096) * (16_384 * 4 / 5) + LARGE_BATCH_BYTES * LARGE_BATCHES_MAX
+        < kallisto_audit::limits::QUEUE_BYTES_MAX
+);
 const _: () = assert!(ENTRY_BYTES_MAX < BODY_BYTES_MAX);
 const _: () = assert!(MOUNT_PATH_BYTES_MAX < kallisto_auth::PATH_BYTES_MAX);
 const _: () =

@@ -36,9 +36,9 @@ use crate::chain::ChainHead;
 use crate::checkpoint::{CheckpointSigner, DevicePublicKey};
 use crate::clock;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_JOBS_MAX, RETRY_MIN};
-use crate::mask::{MalformedJson, Masker, SALT_BYTES};
+use crate::mask::{MalformedJson, Masker, SALT_BYTES, Secrecy};
 use crate::options::{DeviceSpec, RecordLayout};
-use crate::record::{CommonFields, RecordKind, RecordWriter};
+use crate::record::{CommonFields, RecordKind, RecordWriter, WholeFields};
 use crate::sink::Destinations;
 use crate::subject::{AuditResponse, AuditSubject};
 
@@ -198,6 +198,7 @@ impl Device {
             origin,
             anchor: anchor.clone(),
             buffer: Vec::new(),
+            keeps_rooms: device.spec.secrecy == Secrecy::Masked,
             retry: RETRY_MIN,
             is_failing: false,
         };
@@ -270,11 +271,17 @@ impl Device {
         self.records().common(subject).ok()
     }
 
+    /// The same where request and answer are written at once ([`Device::add_exchange`]).
+    pub fn whole(&self, subject: &AuditSubject<'_>) -> Option<WholeFields> {
+        self.records().whole(subject).ok()
+    }
+
     /// Adds the record that a request begins.
-    pub fn add_request(&self, common: &CommonFields, error: &str, records: &mut FinishedRecords) {
-        // A request has been through `common`; without a response nothing is left to fail.
+    pub fn add_request(&self, whole: &WholeFields, error: &str, records: &mut FinishedRecords) {
+        // A request has been through `whole`; without a response nothing is left to fail.
         records.add(|out| {
-            self.records().body(RecordKind::Request, clock::now(), common, None, error, out)
+            let (kind, now) = (RecordKind::Request, clock::now());
+            self.records().body(kind, now, &whole.bytes, None, error, out)
         });
     }
 
@@ -282,6 +289,16 @@ impl Device {
     pub fn add_response(
         &self,
         common: &CommonFields,
+        response: &AuditResponse<'_>,
+        error: &str,
+        records: &mut FinishedRecords,
+    ) -> bool {
+        self.add_answer(common.text_in(RecordKind::Response), response, error, records)
+    }
+
+    fn add_answer(
+        &self,
+        common: &[u8],
         response: &AuditResponse<'_>,
         error: &str,
         records: &mut FinishedRecords,
@@ -296,7 +313,7 @@ impl Device {
     /// and then nothing is added.
     pub fn add_exchange(
         &self,
-        common: &CommonFields,
+        whole: &WholeFields,
         error: &str,
         (response, class): (&AuditResponse<'_>, &str),
         records: &mut FinishedRecords,
@@ -304,8 +321,8 @@ impl Device {
         match self.spec.form.layout {
             RecordLayout::Full => {
                 let before = records.len();
-                self.add_request(common, error, records);
-                let is_sound = self.add_response(common, response, class, records);
+                self.add_request(whole, error, records);
+                let is_sound = self.add_answer(&whole.bytes, response, class, records);
                 if !is_sound {
                     records.truncate(before);
                 }
@@ -314,9 +331,14 @@ impl Device {
             RecordLayout::Compact => records.add(|out| {
                 let (kind, now) = (RecordKind::Exchange, clock::now());
                 let error = if class.is_empty() { error } else { class };
-                self.records().body(kind, now, common, Some(response), error, out)
+                self.records().body(kind, now, &whole.bytes, Some(response), error, out)
             }),
         }
+    }
+
+    /// Nothing as yet, in room that this device has to spare.
+    pub fn new_records(&self) -> FinishedRecords {
+        FinishedRecords { bytes: self.shared.take_room(), ends: Vec::new() }
     }
 
     /// Hands records in, which are written together and in order.
@@ -353,7 +375,7 @@ impl Device {
     pub fn submit_test(&self, subject: &AuditSubject<'_>) -> Ticket {
         let mut records = FinishedRecords::default();
         match self.common(subject) {
-            Some(common) => self.add_request(&common, "", &mut records),
+            Some(common) => self.add_request(common.whole(), "", &mut records),
             None => return Ticket(None),
         }
         self.submit(records)

@@ -9,6 +9,7 @@ use tokio::sync::{oneshot, watch};
 use super::FinishedRecords;
 use crate::anchor::AnchorVerdict;
 use crate::chain::ChainHead;
+use crate::limits::{SPARE_ROOM_BYTES_MAX, SPARE_ROOMS_MAX};
 
 pub(super) struct DeviceShared {
     pub(super) state: Mutex<QueueState>,
@@ -18,6 +19,8 @@ pub(super) struct DeviceShared {
     pub(super) ended: Condvar,
     /// Rings after each group that was written, for who follows the destination.
     pub(super) written: watch::Sender<()>,
+    /// Empty rooms of records that were written, for those that are handed in next.
+    spare: Mutex<Vec<Vec<u8>>>,
 }
 
 pub(super) struct QueueState {
@@ -54,7 +57,35 @@ pub(super) struct DeviceJob {
 impl DeviceShared {
     pub(super) fn new(state: QueueState) -> Self {
         let (work, ended) = (Condvar::new(), Condvar::new());
-        Self { state: Mutex::new(state), work, ended, written: watch::Sender::new(()) }
+        let (written, spare) = (watch::Sender::new(()), Mutex::default());
+        Self { state: Mutex::new(state), work, ended, written, spare }
+    }
+
+    /// Room for records, which has yet to grow if none is to spare.
+    pub(super) fn take_room(&self) -> Vec<u8> {
+        self.lock_spare().pop().unwrap_or_default()
+    }
+
+    /// Keeps the rooms of records that were written. Not of those of a device that masks nothing: what was in them stays there until somebody
+    /// writes over it.
+    pub(super) fn keep_rooms(&self, rooms: impl Iterator<Item = Vec<u8>>) {
+        let mut spare = self.lock_spare();
+        for mut room in rooms.filter(|room| room.capacity() <= SPARE_ROOM_BYTES_MAX) {
+            if spare.len() == SPARE_ROOMS_MAX {
+                return;
+            }
+            room.clear();
+            spare.push(room);
+        }
+    }
+
+    /// Gives the memory of spare rooms back.
+    pub(super) fn drop_rooms(&self) {
+        *self.lock_spare() = Vec::new();
+    }
+
+    fn lock_spare(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use super::*;
+use crate::limits::{GROUP_BYTES, SPARE_ROOM_BYTES_MAX, SPARE_ROOMS_MAX};
 use crate::options::DeviceOptions;
 use crate::sink::{LineGroup, Sink};
 use crate::verify::Verifier;
@@ -217,10 +218,13 @@ fn a_full_queue_refuses() {
     let waiting: Vec<Ticket> = (0..QUEUE_JOBS_MAX).map(|_| submit(&bench.device)).collect();
     assert!(waiting.iter().all(|ticket| ticket.0.is_some()));
     assert!(submit(&bench.device).0.is_none());
-    bench.turn.send(Turn::Take).unwrap();
-    bench.turn.send(Turn::Take).unwrap();
+    // In as many groups as it takes.
+    let turn = bench.turn.clone();
+    let taking = thread::spawn(move || while turn.send(Turn::Take).is_ok() {});
     assert!(wait(first));
     assert!(waiting.into_iter().all(wait));
+    drop(bench);
+    taking.join().unwrap();
 }
 
 #[test]
@@ -249,13 +253,14 @@ fn an_exchange_whose_answer_is_no_json_adds_nothing() {
         assert_eq!(device.name(), "d/");
         let common = device.common(&AuditSubject::default()).unwrap();
         let mut records = FinishedRecords::default();
-        device.add_request(&common, "", &mut records);
+        let whole = common.whole();
+        device.add_request(whole, "", &mut records);
         let before = records.bytes.clone();
         let answer = |data: &'static [u8]| AuditResponse { data, ..AuditResponse::default() };
         assert!(!device.add_response(&common, &answer(b"{\"a\":"), "", &mut records));
-        assert!(!device.add_exchange(&common, "", (&answer(b"{\"a\":"), ""), &mut records));
+        assert!(!device.add_exchange(whole, "", (&answer(b"{\"a\":"), ""), &mut records));
         assert_eq!((records.len(), &records.bytes), (1, &before), "{format}");
-        assert!(device.add_exchange(&common, "", (&answer(b"{\"a\":1}"), ""), &mut records));
+        assert!(device.add_exchange(whole, "", (&answer(b"{\"a\":1}"), ""), &mut records));
         assert_eq!(records.len(), 1 + written, "{format}");
         assert!(device.add_response(&common, &answer(b"{}"), "", &mut records));
         assert_eq!(records.len(), 2 + written, "{format}");
@@ -287,6 +292,66 @@ fn who_waits_for_the_end_of_a_device_waits_as_long_as_that_was_said() {
     turn.send(Turn::Take).unwrap();
     ending.wait(clock::monotonic() + Duration::from_secs(60));
     assert!(ending.0.lock().has_ended && wait(first));
+}
+
+#[test]
+fn many_bytes_that_wait_are_written_group_by_group_and_each_is_told() {
+    let bench = bench("60s");
+    let submit_half = |at: usize| {
+        let body = format!("{{\"time\":\"{at}\",\"pad\":\"{}\"", "x".repeat(GROUP_BYTES * 3 / 5));
+        let ends = vec![body.len()];
+        bench.device.submit(FinishedRecords { bytes: body.into(), ends })
+    };
+    let first = submit(&bench.device);
+    bench.entered.recv().unwrap();
+    let [two, three, four] = [2, 3, 4].map(submit_half);
+    let writes = || bench.writes.load(Ordering::SeqCst);
+    bench.turn.send(Turn::Take).unwrap();
+    assert!(wait(first) && writes() == 1);
+    bench.turn.send(Turn::Take).unwrap();
+    assert!(wait(two) && wait(three) && writes() == 2);
+    // What comes behind a group that failed is refused with it.
+    let five = submit_half(5);
+    bench.turn.send(Turn::Fail).unwrap();
+    assert!(!wait(four) && !wait(five) && writes() == 2);
+    let mut verifier = Verifier::default();
+    assert_eq!(verifier.take_file(&mut &bench.kept.lock().unwrap()[..]).unwrap(), 3);
+}
+
+#[test]
+fn rooms_of_records_are_used_again_empty_and_never_those_that_hold_values_in_the_clear() {
+    for (raw, kept) in [("false", true), ("true", false)] {
+        let options: DeviceOptions = [("file_path", "discard"), ("log_raw", raw)]
+            .into_iter()
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .collect();
+        let spec = DeviceSpec::parse("file", &options).unwrap();
+        let around = Surroundings { destinations: &crate::sink::Real, anchors: None, node: "n" };
+        let device = Device::start("d/", spec, &[1; SALT_BYTES], Origin::New, &around).unwrap();
+        let mut records = device.new_records();
+        assert_eq!(records.bytes.capacity(), 0);
+        let whole = device.whole(&AuditSubject::default()).unwrap();
+        device.add_request(&whole, "", &mut records);
+        let place = records.bytes.as_ptr();
+        assert!(wait(device.submit(records)));
+        let next = device.new_records();
+        assert!(next.is_empty() && next.bytes.is_empty());
+        assert_eq!(
+            next.bytes.as_ptr() == place && next.bytes.capacity() > 0,
+            kept,
+            "log_raw={raw}"
+        );
+        // No more and no larger ones than are allowed.
+        let rooms = |bytes| (0..2 * SPARE_ROOMS_MAX).map(move |_| Vec::with_capacity(bytes));
+        device.shared.keep_rooms(rooms(SPARE_ROOM_BYTES_MAX + 1));
+        assert_eq!(device.new_records().bytes.capacity(), 0);
+        device.shared.keep_rooms(rooms(16));
+        let taken = (0..=SPARE_ROOMS_MAX).filter(|_| device.new_records().bytes.capacity() > 0);
+        assert_eq!(taken.count(), SPARE_ROOMS_MAX);
+        device.shared.keep_rooms(rooms(16));
+        device.shared.drop_rooms();
+        assert_eq!(device.new_records().bytes.capacity(), 0);
+    }
 }
 
 #[test]

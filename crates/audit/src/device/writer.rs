@@ -10,7 +10,9 @@ use crate::anchor::{AnchorVerdict, judge};
 use crate::chain::{ChainHead, LINKS_BYTES_MAX};
 use crate::checkpoint::CheckpointSigner;
 use crate::clock;
-use crate::limits::{CHECKPOINT_INTERVAL, CHECKPOINT_RECORDS_MAX, RETRY_MAX, RETRY_MIN};
+use crate::limits::{
+    CHECKPOINT_INTERVAL, CHECKPOINT_RECORDS_MAX, GROUP_BYTES, RETRY_MAX, RETRY_MIN,
+};
 use crate::sink::{LineGroup, Sink};
 
 /// The watchdog looks this many times within a deadline.
@@ -29,6 +31,8 @@ pub(super) struct WriterThread {
     pub(super) origin: Origin,
     pub(super) anchor: Option<Arc<Anchor>>,
     pub(super) buffer: Vec<u8>,
+    /// Whether rooms of records are used again.
+    pub(super) keeps_rooms: bool,
     pub(super) retry: Duration,
     /// Whether nothing was written since it failed: opening alone proves little on a full disk.
     pub(super) is_failing: bool,
@@ -68,7 +72,13 @@ impl WriterThread {
                 WriterStep::End => return self.end(),
                 WriterStep::Open => self.open(),
                 WriterStep::Sign => self.sign(),
-                WriterStep::Write(group) => self.write(&group),
+                WriterStep::Write(group) => {
+                    let outcome = self.write(&group);
+                    if self.keeps_rooms {
+                        self.shared.keep_rooms(group.into_iter().map(|records| records.bytes));
+                    }
+                    outcome
+                }
             };
             self.settle(outcome);
         }
@@ -100,12 +110,15 @@ impl WriterThread {
             }
             if !state.queue.is_empty() {
                 state.busy_since = Some(now);
-                state.queued_bytes = 0;
-                let mut group = Vec::with_capacity(state.queue.len());
-                while let Some(job) = state.queue.pop_front() {
+                let (mut group, mut bytes) = (Vec::with_capacity(state.queue.len()), 0);
+                while bytes < GROUP_BYTES
+                    && let Some(job) = state.queue.pop_front()
+                {
+                    bytes += job.records.bytes();
                     group.push(job.records);
                     state.in_flight.push(job.done);
                 }
+                state.queued_bytes = state.queued_bytes.saturating_sub(bytes);
                 return WriterStep::Write(group);
             }
             if state.mode == QueueMode::Working && self.unsigned.is_due(now) {
@@ -120,8 +133,12 @@ impl WriterThread {
                 }
             };
             let woken = self.shared.work.wait_timeout(state, wait);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            let (woken, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
             has_waited = true;
+            if timeout.timed_out() {
+                self.shared.drop_rooms();
+            }
         }
     }
 
@@ -236,6 +253,7 @@ impl WriterThread {
         self.took(head, unsigned);
         self.recovered();
         // One huge group must not hold its memory for ever.
+        self.buffer.clear();
         self.buffer.shrink_to(1 << 20);
         Ok(())
     }
@@ -337,6 +355,7 @@ mod tests {
             origin: Origin::New,
             anchor: None,
             buffer: Vec::new(),
+            keeps_rooms: true,
             retry: RETRY_MIN,
             is_failing: false,
         }

@@ -23,9 +23,12 @@ use arc_swap::ArcSwap;
 use kallisto_audit::{
     Anchors, Destinations, Device, DeviceSpec, Devices, Origin, Real, Surroundings,
 };
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use declared::{declare, try_device};
 pub(crate) use record::{DeviceRecord, HeaderRecord};
+
+use crate::limits::LARGE_BATCHES_MAX;
 
 /// The engine storage's folder of devices.
 pub(crate) const DEVICE_FOLDER: &str = "audit/device/";
@@ -85,6 +88,16 @@ pub(crate) struct Audit {
     is_broken: AtomicBool,
     /// Set while there is a device, or should be.
     is_on: AtomicBool,
+    large_batches: LargeBatches,
+}
+
+/// Places of connections that gather many records.
+struct LargeBatches(Arc<Semaphore>);
+
+impl Default for LargeBatches {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(LARGE_BATCHES_MAX)))
+    }
 }
 
 /// Why a record of auditing could not be taken.
@@ -93,6 +106,11 @@ pub(crate) struct Unusable(pub(crate) &'static str);
 impl Audit {
     pub(crate) fn new(settings: AuditSettings) -> Self {
         Self { settings, ..Self::default() }
+    }
+
+    /// A place of a connection that gathers many records, if there is one.
+    pub(crate) fn large_batch(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.large_batches.0).try_acquire_owned().ok()
     }
 
     /// Whether requests are audited.

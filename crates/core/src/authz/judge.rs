@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_auth::{AclSet, Capability, Denied, Subject as _, authorize_noting};
+use kallisto_auth::{AclGrant, AclSet, Capability, Denied, Subject as _, authorize_noting};
 use kallisto_cuckoo::Guard;
 use kallisto_engine::address;
 
@@ -125,9 +125,9 @@ pub(crate) fn judge<'c, 'r>(
     let mut granted_by = Vec::new();
     let notes = record.is_some();
     let decided = match acl {
-        Some(acl) => authorize(context, token, acl, asked, |names| {
+        Some(acl) => authorize(context, token, acl, asked, |grant| {
             if notes {
-                granted_by = names();
+                granted_by = names_of(grant);
             }
         }),
         None => Err(Error::Denied(Denial::BadToken)),
@@ -207,8 +207,8 @@ pub(crate) fn authenticate<'g>(
     Ok((hash, token))
 }
 
-/// Decides whether the bearer of a token, whose policies come to `acl`, may do what is asked. If so, `note` is given what names the policies
-/// that grant it.
+/// Decides whether the bearer of a token, whose policies come to `acl`, may do what is asked. If so, `note` is told by which grant: `None` for a
+/// root token, which needs none.
 ///
 /// # Errors
 /// [`Error::Denied`].
@@ -217,18 +217,21 @@ pub(crate) fn authorize<'c, 'r>(
     token: &CachedToken,
     acl: &AclSet,
     asked: AuthzRequest<'c, 'r>,
-    note: impl FnOnce(&dyn Fn() -> Vec<String>),
+    note: impl FnOnce(Option<AclGrant<'_>>),
 ) -> Result<AuthorizedCall<'c, 'r>, Error> {
     let now = asked.now;
-    let decided = context.check_stale(acl).and_then(|()| {
-        authorize_noting(token.standing(), acl, asked, now, |grant| match grant {
-            Some(grant) => {
-                note(&|| grant.policies().iter().map(|name| name.to_string()).collect());
-            }
-            None => note(&|| vec![ROOT.to_owned()]),
-        })
-    });
+    let decided = context
+        .check_stale(acl)
+        .and_then(|()| authorize_noting(token.standing(), acl, asked, now, note));
     decided.map_err(|Denied| Error::Denied(Denial::Policy))
+}
+
+/// The names of the policies of a grant.
+pub(crate) fn names_of(grant: Option<AclGrant<'_>>) -> Vec<String> {
+    match grant {
+        Some(grant) => grant.policies().iter().map(|name| name.to_string()).collect(),
+        None => vec![ROOT.to_owned()],
+    }
 }
 
 /// What a record says that grants everything.

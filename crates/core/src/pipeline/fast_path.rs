@@ -16,12 +16,12 @@
 //! ask both and compare.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_auth::{Operation, Subject as _};
+use kallisto_auth::{AclGrant, Operation, Subject as _};
 use kallisto_cuckoo::Guard;
 use kallisto_engine::Class;
 
@@ -29,11 +29,11 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::member;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
-use crate::authz::judge::{Judgement, PolicyDecision, authenticate, authorize};
+use crate::authz::judge::{Judgement, PolicyDecision, authenticate, authorize, names_of};
 use crate::caller::call::{AnswerShape, AuthorizedCall, AuthzRequest};
 use crate::caller::spelling::SYSTEM;
 use crate::limits::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX};
-use crate::pipeline::audit::AuditBatch;
+use crate::pipeline::audit::{AlikeFields, AuditBatch};
 use crate::pipeline::compute::is_heavy_to_judge;
 use crate::pipeline::stages::{NextStep, read_at_once};
 use crate::records::engine_kind::EngineKind;
@@ -60,6 +60,16 @@ pub struct FastPathCaller<'a> {
     granted: arc_swap::Guard<Option<Arc<Compiled>>>,
     /// The mount of the first of them, and so most likely of them all.
     mount: OnceCell<Arc<Mount>>,
+    /// What the records of the last of them said.
+    alike: Cell<Option<AlikeReads>>,
+}
+
+/// What the records of granted reads say of them but for their ids and paths, and what these reads have in common.
+struct AlikeReads {
+    fields: AlikeFields,
+    mount: Arc<Mount>,
+    /// The names of the policies that grant them.
+    granted_by: Vec<String>,
 }
 
 impl Core {
@@ -141,7 +151,8 @@ impl FastReads<'_> {
         };
         let granted = token.granted(&context.view, now);
         let mount = OnceCell::new();
-        Some(Ok(FastPathCaller { core: self.core, context, token, granted, mount }))
+        let alike = Cell::default();
+        Some(Ok(FastPathCaller { core: self.core, context, token, granted, mount, alike }))
     }
 }
 
@@ -191,7 +202,7 @@ impl FastPathCaller<'_> {
             if !self.core.can_gather(gathered) {
                 return None;
             }
-            let gathered = Some(gathered);
+            let gathered = Some((gathered, shape));
             let answer = self.judge(request, AnswerShape::Whole, LIGHT_BODY_BYTES_MAX, gathered)?;
             return Some(match shape {
                 AnswerShape::Whole => answer,
@@ -205,7 +216,7 @@ impl FastPathCaller<'_> {
 
     /// The fields alone of an answer that was written down whole.
     fn fields_of(&self, request: &Request<'_>, answer: Response) -> Response {
-        let mount = self.context.view.mounts.route(request.path.as_str());
+        let mount = self.route(request.path.as_str());
         let has_versions = mount.is_some_and(|(mount, _)| mount.entry.kind.has_versions());
         match answer {
             Response::Logical(mut logical) if has_versions => {
@@ -216,16 +227,16 @@ impl FastPathCaller<'_> {
         }
     }
 
-    /// Authorises and answers a read of at most so many bytes, and adds its records to those in `gathered`.
+    /// Authorises and answers a read of at most so many bytes, and adds its records to those in `gathered`, of an answer that will have this shape.
     fn judge(
         &self,
         request: &Request<'_>,
         shape: AnswerShape,
         bytes_max: usize,
-        gathered: Option<&mut AuditBatch>,
+        gathered: Option<(&mut AuditBatch, AnswerShape)>,
     ) -> Option<Result<Response, Error>> {
         let (mount, inside) = self.route(request.path.as_str())?;
-        let mount = &*mount;
+        let mount: &Arc<Mount> = &mount;
         let engine = registry::driver(mount.entry.kind);
         // A token that is shown is not looked at there.
         if let Some(route) = engine.open_route(inside) {
@@ -235,10 +246,18 @@ impl FastPathCaller<'_> {
         }
         let asked = AuthzRequest::below(mount, inside, request).shaped(shape);
         let capability = asked.capability();
+        let is_audited = gathered.is_some();
+        // Of a protocol without headers, which could be in a record.
+        let has_headers = gathered.as_ref().is_none_or(|(_, told)| *told == AnswerShape::Whole);
+        let is_bare = request.query.is_empty() && !has_headers;
+        // Taken out: it is put back below, if it is still what such a read says.
+        let alike = if is_audited && is_bare { self.alike.take() } else { None };
+        let mut alike = alike.filter(|alike| Arc::ptr_eq(&alike.mount, mount));
         let mut granted_by = Vec::new();
-        let decided = self.authorize(asked, |names| {
-            if gathered.is_some() {
-                granted_by = names();
+        let decided = self.authorize(asked, |grant| {
+            alike.take_if(|alike| !is_by(grant, &alike.granted_by));
+            if is_audited && alike.is_none() {
+                granted_by = names_of(grant);
             }
         });
         let is_allowed = decided.is_ok();
@@ -246,15 +265,26 @@ impl FastPathCaller<'_> {
             Ok(call) => engine.read_fast(bytes_max, self.context, &call, mount, inside)?,
             Err(refusal) => Err(refusal),
         };
-        let Some(gathered) = gathered else { return Some(answer) };
+        let Some((gathered, _)) = gathered else { return Some(answer) };
+        if let Some(mut alike) = alike.filter(|_| is_allowed) {
+            let fields = &mut alike.fields;
+            let answer = self.core.gather_alike(mount, request, gathered, fields, answer)?;
+            self.alike.set(Some(alike));
+            return Some(answer);
+        }
         let judgement = Judgement {
             mount: Some(mount),
             bearer: Some((self.token, &self.context.view)),
             capability,
-            decision: Some(PolicyDecision { is_allowed, granted_by }),
+            decision: Some(PolicyDecision { is_allowed, granted_by: granted_by.clone() }),
             is_refused: !is_allowed,
         };
-        self.core.gather(self.context, request, gathered, judgement, answer)
+        let (answer, fields) =
+            self.core.gather(self.context, request, gathered, judgement, answer)?;
+        if is_allowed && is_bare {
+            self.alike.set(Some(AlikeReads { fields, mount: Arc::clone(mount), granted_by }));
+        }
+        Some(answer)
     }
 
     /// Decides whether this bearer may do what is asked; see [`authorize`].
@@ -264,7 +294,7 @@ impl FastPathCaller<'_> {
     pub(super) fn authorize<'c, 'r>(
         &self,
         asked: AuthzRequest<'c, 'r>,
-        note: impl FnOnce(&dyn Fn() -> Vec<String>),
+        note: impl FnOnce(Option<AclGrant<'_>>),
     ) -> Result<AuthorizedCall<'c, 'r>, Error> {
         match self.granted.as_ref().and_then(|compiled| compiled.acl()) {
             Some(acl) => authorize(self.context, self.token, acl, asked, note),
@@ -283,6 +313,14 @@ impl FastPathCaller<'_> {
         let (mount, inside) = self.context.view.mounts.route(path)?;
         let _ = self.mount.set(Arc::clone(&mount));
         Some((Cow::Owned(mount), inside))
+    }
+}
+
+/// Whether these are the names of the policies of a grant.
+fn is_by(grant: Option<AclGrant<'_>>, names: &[String]) -> bool {
+    match grant {
+        Some(grant) => grant.policies().iter().map(|name| &***name).eq(names.iter()),
+        None => *names == names_of(None),
     }
 }
 

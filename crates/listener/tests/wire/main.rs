@@ -19,7 +19,7 @@
 //! - [`pki_canaries`] looks for private keys of certificates there;
 //! - [`web`] asks as the pages of a browser do;
 //! - [`recover`] names loaded snapshots to recover from, in every way;
-//! - [`resp`] speaks the Redis protocol, [`resp_commands`] its rarer commands, [`resp_states`] when there is no answer to give;
+//! - [`resp`] speaks the Redis protocol, [`resp_commands`] its rarer commands, [`resp_audit`] with audit devices, [`resp_states`] when there is no answer to give;
 //! - [`ssh_canaries`] looks for secrets of SSH in what an audit device hears;
 //! - [`traced`] looks at the spans of requests and commands;
 //! - [`support`] starts a real server in this process and speaks to it.
@@ -55,6 +55,7 @@ mod proxy_protocol;
 mod recover;
 mod replay;
 mod resp;
+mod resp_audit;
 mod resp_commands;
 mod resp_pipelines;
 mod resp_states;

@@ -198,6 +198,7 @@ pub(super) const LIBRARIES: &[CrateArrows] = &[
             "aws-lc-rs",
             "data-encoding",
             "jiff",
+            "memchr",
             "rustix",
             "serde_json",
             "tokio",

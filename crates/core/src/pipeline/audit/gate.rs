@@ -289,7 +289,8 @@ impl RequestRecords {
     fn submit_requests(&self) -> Vec<Ticket> {
         let submit = |context: &DeviceContext| {
             let mut records = FinishedRecords::default();
-            context.device.add_request(context.common.as_ref()?, self.error, &mut records);
+            let common = context.common.as_ref()?;
+            context.device.add_request(common.whole(), self.error, &mut records);
             Some(context.device.submit(records))
         };
         self.devices.iter().filter_map(submit).collect()
@@ -334,7 +335,7 @@ impl RequestRecords {
                 let common = context.common.as_ref()?;
                 let answer = (response, class);
                 let is_sound =
-                    context.device.add_exchange(common, self.error, answer, &mut records);
+                    context.device.add_exchange(common.whole(), self.error, answer, &mut records);
                 is_sound.then(|| context.device.submit(records))
             };
             self.devices.iter().filter_map(submit).collect()
