@@ -107,14 +107,29 @@ impl Replies {
             return None;
         }
         let length = self.bytes.len() - head.end;
-        if length != length_max {
+        if length != length_max && !self.recount(&head, length) {
             let mut counted = Self::default();
             counted.counted(b'$', length);
-            // No byte of the text stays behind the reply: a head is shorter by one digit, and a line end follows.
+            let end = self.bytes.len();
             self.bytes.splice(head, counted.take());
+            // No byte of the text stays behind the reply, which is shorter by some digits.
+            let reply_end = self.bytes.len();
+            self.bytes.resize(end, 0);
+            self.bytes.truncate(reply_end);
         }
         self.bytes.extend_from_slice(b"\r\n");
         Some(())
+    }
+
+    /// Writes another number into a head; false when it has fewer digits.
+    fn recount(&mut self, head: &Range<usize>, length: usize) -> bool {
+        let digits = &mut self.bytes[head.start + 1..head.end - b"\r\n".len()];
+        let mut rest = length;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        digits.len() == 1 || digits[0] != b'0'
     }
 
     pub(super) fn integer(&mut self, number: i64) {
@@ -153,7 +168,17 @@ mod tests {
 
     #[test]
     fn a_bulk_string_is_counted_once_it_is_written() {
-        for (length_max, text) in [(3, "abc"), (100, "abc"), (10, "0123456789"), (1_000, "")] {
+        for (length_max, text) in [
+            (3, "abc"),
+            (9, "abc"),
+            (10, "abc"),
+            (12, "0123456789"),
+            (100, "abc"),
+            (100, "0123456789"),
+            (10, "0123456789"),
+            (1_000, ""),
+            (1_000_000, "abc"),
+        ] {
             let mut replies = Replies::default();
             replies.null();
             let write = |out: &mut Vec<u8>| {

@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use super::reply::Replies;
 use super::session::RespSession;
-use super::unescape::unescape_into;
+use super::unescape::{unescape_into, unescape_to_quote};
 
 /// Requests of a command that are answered before others get their turn.
 const ASKED_PER_TURN: usize = 16;
@@ -357,8 +357,23 @@ fn plain<'a>(
     Request { token, remote: Some(remote), ..Request::new(operation, path, Timestamp::UNIX_EPOCH) }
 }
 
+/// Writes a field of the object that `fields` is, as [`field_bytes`] reads it; null for none.
+pub(super) fn write_field_of(fields: &[u8], name: &str, replies: &mut Replies) {
+    // The end of a string that comes first, as the only one does, is found while it is copied.
+    let begins = fields.strip_prefix(b"{\"").and_then(|rest| rest.strip_prefix(name.as_bytes()));
+    if let Some(text) = begins.and_then(|rest| rest.strip_prefix(b"\":\""))
+        && replies.bulk_with(text.len(), |out| unescape_to_quote(text, out)).is_some()
+    {
+        return;
+    }
+    match member(fields, name) {
+        Some(raw) => write_field(raw, replies),
+        None => replies.null(),
+    }
+}
+
 /// Writes a field as [`field_bytes`] reads it.
-pub(super) fn write_field(raw: &[u8], replies: &mut Replies) {
+fn write_field(raw: &[u8], replies: &mut Replies) {
     if let [b'"', inner @ .., b'"'] = raw {
         if memchr(b'\\', inner).is_none() {
             return replies.bulk(inner);

@@ -1,12 +1,11 @@
 //! `GET`, `SET`, `MGET`, `MSET`: a secret as one value, its field [`VALUE`].
 
-use kallisto_core::json::member;
 use kallisto_core::{Denial, Error, ExpectedVersion, FastPathCaller, FieldsWrite, Json, Map};
 use kallisto_traces::SpanStatus;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Replies;
-use super::secret::{FoundSecret, field_bytes, write_field};
+use super::secret::{FoundSecret, field_bytes, write_field_of};
 use super::session::{CommandArguments, CommandFailure, RespSession, Stopped, text};
 use super::wire::{Gone, RespWire};
 use crate::buffer_pool;
@@ -76,8 +75,8 @@ impl RespSession {
         match self.read_fields(bearer, key, &mut wire.gathered) {
             None => return false,
             Some(Ok(mut fields)) => {
-                match fields.as_deref().and_then(|text| member(text, VALUE)) {
-                    Some(raw) => write_field(raw, replies),
+                match &fields {
+                    Some(fields) => write_field_of(fields, VALUE, replies),
                     None => replies.null(),
                 }
                 buffer_pool::wipe(fields.as_deref_mut().unwrap_or_default());

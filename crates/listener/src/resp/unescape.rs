@@ -3,29 +3,46 @@
 //! A value with line breaks, as every PEM file is, has escapes in its text. Its characters are copied to where they go in
 //! one pass: how many they are is known at its end.
 
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 
 /// Appends the characters between a string's quotes, no more bytes than `inner` has. `None` if that is no text of a string; a
 /// part may have been appended then.
 pub(crate) fn unescape_into(mut inner: &[u8], out: &mut Vec<u8>) -> Option<()> {
     out.reserve(inner.len());
     while let Some(at) = memchr(b'\\', inner) {
-        out.extend_from_slice(&inner[..at]);
-        let used = match *inner.get(at + 1)? {
-            b'u' => {
-                let (character, used) = escape_by_number(&inner[at..])?;
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-                used
-            }
-            letter => {
-                out.push(escaped_by(letter)?);
-                2
-            }
-        };
-        inner = &inner[at + used..];
+        inner = &inner[push_escaped(inner, at, out)?..];
     }
     out.extend_from_slice(inner);
     Some(())
+}
+
+/// The same up to the quote that ends the string, which is found in the same pass. `None` also when there is none.
+pub(crate) fn unescape_to_quote(mut text: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    out.reserve(text.len());
+    loop {
+        let at = memchr2(b'"', b'\\', text)?;
+        if text[at] == b'"' {
+            out.extend_from_slice(&text[..at]);
+            return Some(());
+        }
+        text = &text[push_escaped(text, at, out)?..];
+    }
+}
+
+/// Appends what stands before the escape at `at`, and the character that this is; where it ends.
+fn push_escaped(text: &[u8], at: usize, out: &mut Vec<u8>) -> Option<usize> {
+    out.extend_from_slice(&text[..at]);
+    Some(match *text.get(at + 1)? {
+        b'u' => {
+            let (character, used) = escape_by_number(&text[at..])?;
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            at + used
+        }
+        letter => {
+            out.push(escaped_by(letter)?);
+            at + 2
+        }
+    })
 }
 
 /// The character that a letter behind a backslash stands for.
@@ -102,7 +119,14 @@ mod tests {
             let inner = inner.concat();
             let raw = format!("\"{inner}\"");
             let Ok(Json::String(parsed)) = json::parse(raw.as_bytes()) else { panic!("{raw}") };
-            assert_eq!(unescaped(&raw), Some(parsed), "{raw}");
+            assert_eq!(unescaped(&raw), Some(parsed.clone()), "{raw}");
+            // Up to its quote, whatever stands behind it.
+            for behind in ["\"", "\"}", "\",\"a\":\"\\\\\"}"] {
+                let mut out = b"before".to_vec();
+                let text = format!("{inner}{behind}");
+                assert_eq!(unescape_to_quote(text.as_bytes(), &mut out), Some(()), "{text}");
+                assert_eq!(out, format!("before{parsed}").as_bytes());
+            }
         }
     }
 
@@ -120,6 +144,11 @@ mod tests {
             "\\udc00\\ud83d",
         ] {
             assert_eq!(unescape_into(inner.as_bytes(), &mut Vec::new()), None, "{inner}");
+            let quoted = format!("{inner}\"");
+            assert_eq!(unescape_to_quote(quoted.as_bytes(), &mut Vec::new()), None, "{quoted}");
+        }
+        for without_end in ["", "a", "a\\\"", "\\n"] {
+            assert_eq!(unescape_to_quote(without_end.as_bytes(), &mut Vec::new()), None);
         }
     }
 }
