@@ -19,13 +19,13 @@
 //! - Nobody overtakes those who wait at the same address; who is alone overtakes only itself, and what it has waiting is
 //!   let through in the same turns.
 
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
 use kallisto_core::admission::{Cost, FairQueue, Flow};
 use kallisto_core::metrics::Metrics;
 use tokio::sync::{Notify, oneshot};
+
+use crate::turn_end::after_those_awake;
 
 /// What passes of one address in one turn, in reads of a secret: some hundred microseconds of work.
 const TURN_COST_MAX: Cost = 64;
@@ -283,19 +283,6 @@ impl Counter {
     const fn has_room(self) -> bool {
         self.waiting == 0 && self.passed < TURN_COST_MAX
     }
-}
-
-/// Comes back when all tasks ran that are awake now, with no look at the sockets for it.
-async fn after_those_awake() {
-    let mut is_first = true;
-    poll_fn(|context| {
-        if std::mem::take(&mut is_first) {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        Poll::Ready(())
-    })
-    .await;
 }
 
 #[cfg(test)]

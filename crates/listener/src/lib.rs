@@ -31,6 +31,7 @@ mod server;
 mod socket;
 mod stop;
 mod tls;
+mod turn_end;
 mod wake_queue;
 mod write_backpressure;
 

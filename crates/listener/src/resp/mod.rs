@@ -9,6 +9,8 @@
 //! - Nothing but saying who one is runs before it was said.
 //! - What a connection holds is bounded: a command by [`parse::COMMAND_BYTES_MAX`] and the budget all
 //!   connections share, replies by what is sent at once.
+//! - Replies that are ready leave in the same turn of the worker, behind those who are served in it too: clients that sleep are
+//!   woken by the first, and get the others while they are awake.
 //! - Who was known is not once the server is sealed, and nothing of what was asked stays in memory.
 //! - A command that cannot be parsed ends the connection after an error, since where the next one
 //!   starts is lost; whatever else fails is a reply.
@@ -221,6 +223,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
         let mut input = self.wire.take_input();
         let next = self.serve_commands(&mut input).await;
         self.wire.return_input(input, self.shares.0.nothing(self.shares.1));
+        self.wire.let_others_answer().await;
         let sent = self.wire.flush().await;
         if self.session.is_over {
             return Err(Gone);

@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use super::reply::Replies;
 use super::session::CommandFailure;
 use crate::limits::UNREAD_TIMEOUT;
+use crate::turn_end::let_others_answer;
 use crate::write_backpressure::WriteBackpressure;
 
 /// Bytes of input a connection has room for at first, and of which it needs no share.
@@ -194,6 +195,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespWire<S> {
             for span in self.spans.drain(..) {
                 span.end(SpanStatus::Failed("not audited"));
             }
+        }
+    }
+
+    /// Lets others be served before the replies leave, but for those that are written down first: these come back together already.
+    pub(super) async fn let_others_answer(&self) {
+        if self.gathered.is_empty() {
+            let_others_answer(self.replies.bytes().len()).await;
         }
     }
 

@@ -57,6 +57,7 @@ use crate::buffer_pool;
 use crate::client_timeouts::Activity;
 use crate::gate::GateClient;
 use crate::stop;
+use crate::turn_end::let_others_answer;
 use crate::write_backpressure::WriteBackpressure;
 
 /// Pieces of [`REPLIES_BYTES`] of a long reply that are encrypted and sent before others are served.
@@ -129,6 +130,9 @@ where
             // Behind it comes what was read while an answer was waited for.
             input.extend_from_slice(&wire.input);
             wire.input = input;
+        }
+        if wire.gathered.is_empty() {
+            let_others_answer(wire.replies.len()).await;
         }
         turn.send(&mut wire).await.ok()?;
         buffer_pool::give_back(std::mem::take(&mut wire.replies));
