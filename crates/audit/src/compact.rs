@@ -216,6 +216,48 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_of_another_request_of_a_caller_is_as_if_it_was_described() {
+        let masker = Masker::new(&[1; SALT_BYTES], Secrecy::Masked);
+        for layout in [RecordLayout::Full, RecordLayout::Compact] {
+            let form = RecordForm {
+                layout,
+                prefix: String::new(),
+                masks_accessors: true,
+                elides_listings: false,
+            };
+            let writer = RecordWriter { masker: &masker, form: &form };
+            let of = |id, path| {
+                let mut subject = subject(true);
+                (subject.request.id, subject.request.path) = (id, path);
+                subject.request.remote = Some("192.0.2.7:4711".parse().unwrap());
+                writer.whole(&subject).unwrap()
+            };
+            let others = [
+                ("i", "a/b"),
+                ("j", "a/c"),
+                ("k", "a/longer"),
+                ("another", "a"),
+                ("i", "\"quoted\\\n"),
+                ("l", "a/b"),
+                ("", "a/b"),
+                ("m", ""),
+                ("n", "a/\u{e9}"),
+            ];
+            let mut renamed = of("i", "a/b");
+            for (id, path) in others {
+                let before = renamed.bytes.clone();
+                if renamed.rename(id, path) {
+                    assert_eq!(renamed.bytes, of(id, path).bytes, "{layout:?} {id} {path}");
+                } else {
+                    assert!(id.is_empty() || path.is_empty());
+                    assert_eq!(renamed.bytes, before);
+                }
+            }
+            assert!(!of("", "a/b").rename("i", "a/b") && !of("i", "").rename("i", "a/b"));
+        }
+    }
+
+    #[test]
     fn a_token_that_is_not_live_and_another_namespace_are_told() {
         let mut subject = subject(false);
         (subject.request.namespace_id, subject.request.namespace_path) = ("n1", "team/");

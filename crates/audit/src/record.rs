@@ -480,43 +480,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_another_request_of_a_caller_is_as_if_it_was_described() {
-        let masker = Masker::new(&[1; SALT_BYTES], Secrecy::Masked);
-        for layout in [RecordLayout::Full, RecordLayout::Compact] {
-            let form = RecordForm { layout, ..form() };
-            let writer = RecordWriter { masker: &masker, form: &form };
-            let of = |id, path| {
-                let mut subject = subject();
-                (subject.request.id, subject.request.path) = (id, path);
-                subject.request.remote = Some("192.0.2.7:4711".parse().unwrap());
-                writer.whole(&subject).unwrap()
-            };
-            let others = [
-                ("i", "a/b"),
-                ("j", "a/c"),
-                ("k", "a/longer"),
-                ("another", "a"),
-                ("i", "\"quoted\\\n"),
-                ("l", "a/b"),
-                ("", "a/b"),
-                ("m", ""),
-                ("n", "a/\u{e9}"),
-            ];
-            let mut renamed = of("i", "a/b");
-            for (id, path) in others {
-                let before = renamed.bytes.clone();
-                if renamed.rename(id, path) {
-                    assert_eq!(renamed.bytes, of(id, path).bytes, "{layout:?} {id} {path}");
-                } else {
-                    assert!(id.is_empty() || path.is_empty());
-                    assert_eq!(renamed.bytes, before);
-                }
-            }
-            assert!(!of("", "a/b").rename("i", "a/b") && !of("i", "").rename("i", "a/b"));
-        }
-    }
-
-    #[test]
     fn what_else_was_touched_stands_in_the_clear() {
         let touched = vec![AuditTouched { operation: "delete", path: "secret/data/y" }];
         let response = AuditResponse { touched, ..AuditResponse::default() };
