@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use kallisto_auth::{TemplateSubject, Variable};
 
 use super::names::Folded;
-use super::record::{Alias, Entity, Group, GroupKind, IdentityId};
+use super::record::{Alias, Entity, Group, IdentityId};
 
 /// The engine storage's folder of entities.
 pub(crate) const ENTITIES: &str = "entity/";
@@ -386,12 +386,10 @@ impl Person {
         all.into_iter().cloned().collect()
     }
 
-    /// The external groups that a login method put it into.
+    /// The external groups that it is in and that a login by a method decides about.
     pub(crate) fn groups_by(&self, accessor: &str) -> Vec<IdentityId> {
         let by = |group: &&Arc<Group>| {
-            group.kind == GroupKind::External
-                && group.alias.as_ref().is_some_and(|alias| alias.accessor == accessor)
-                && self.entity.groups.binary_search(&group.id).is_ok()
+            group.is_filled_by(accessor) && self.entity.groups.binary_search(&group.id).is_ok()
         };
         self.groups.iter().filter(by).map(|group| group.id).collect()
     }

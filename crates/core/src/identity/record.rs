@@ -202,6 +202,12 @@ impl Alias {
 }
 
 impl Group {
+    /// Whether a login by this method decides who is in it. One whose alias was deleted is left by whoever logs in.
+    pub(crate) fn is_filled_by(&self, accessor: &str) -> bool {
+        self.kind == GroupKind::External
+            && self.alias.as_ref().is_none_or(|alias| alias.accessor == accessor)
+    }
+
     /// The record's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         Json::object([

@@ -15,7 +15,7 @@ use crate::api::json::Map;
 use crate::engines::identity::site::directory_of;
 use crate::identity::directory::{IdentityDirectory, Person};
 use crate::identity::names::{self, Folded, alias_claim};
-use crate::identity::record::{IdentityId, IdentityMetadata};
+use crate::identity::record::{Entity, IdentityId, IdentityMetadata};
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
@@ -76,14 +76,36 @@ fn known(directory: &IdentityDirectory, said: &LoginFacts<'_>) -> Option<Person>
     let person = directory.person(entity.id)?;
     let alias = person.entity.alias_at(said.accessor)?;
     let same = alias.metadata == said.metadata
-        && person.groups_by(said.accessor) == groups_said(directory, said);
+        && person.groups_by(said.accessor) == groups_said(directory, said.accessor, said.groups);
     same.then_some(person)
 }
 
-/// The ids of the external groups that the login method has them in, sorted.
-fn groups_said(directory: &IdentityDirectory, said: &LoginFacts<'_>) -> Vec<IdentityId> {
-    let named = said.groups.iter().filter_map(|name| {
-        directory.group_with_alias(said.accessor, &Folded::new(name)).map(|group| group.id)
+/// Makes an entity a member of just those external groups of a login method that it is said to be in. A group that has no alias any more
+/// is nobody's, so it is left as well.
+fn regroup(
+    directory: &IdentityDirectory,
+    entity: &mut Entity,
+    accessor: &str,
+    groups: &[String],
+) -> Result<(), Error> {
+    entity.groups.retain(|id| {
+        let group = directory.group(*id);
+        group.is_none_or(|group| !group.is_filled_by(accessor))
+    });
+    for id in groups_said(directory, accessor, groups) {
+        groups::join(directory, &mut entity.groups, id)?;
+    }
+    Ok(())
+}
+
+/// The ids of the external groups that a login method has somebody in by their names there, sorted.
+fn groups_said(
+    directory: &IdentityDirectory,
+    accessor: &str,
+    groups: &[String],
+) -> Vec<IdentityId> {
+    let named = groups.iter().filter_map(|name| {
+        directory.group_with_alias(accessor, &Folded::new(name)).map(|group| group.id)
     });
     let mut ids: Vec<IdentityId> = named.collect();
     ids.sort_unstable();
@@ -116,15 +138,7 @@ fn enter(
         alias.metadata.clone_from(&said.metadata);
         alias.updated_at = now;
     }
-    let directory = draft.directory;
-    entity.groups.retain(|id| {
-        let group = directory.group(*id);
-        let alias = group.as_ref().and_then(|group| group.alias.as_ref());
-        alias.is_none_or(|alias| alias.accessor != said.accessor)
-    });
-    for id in groups_said(directory, said) {
-        groups::join(directory, &mut entity.groups, id)?;
-    }
+    regroup(draft.directory, &mut entity, said.accessor, said.groups)?;
     draft.put_entity(&entity)?;
     Ok(entity.id)
 }
@@ -201,6 +215,35 @@ mod tests {
         assert_eq!(with("two", &["people", "admins"]), ["people-policy"]);
         assert_eq!(with("one", &["readers"]), ["readers-policy"]);
         assert!(with("one", &[]).is_empty());
+    }
+
+    #[test]
+    fn a_group_that_lost_its_alias_is_left_at_the_next_login() {
+        let core = core();
+        let context = core.context.load_full().unwrap();
+        let named = |name: &str| {
+            context.view.ask_directory(|all| all.group_named(&Folded::new(name))).flatten().unwrap()
+        };
+        let accessor = context.view.mounts.at("auth/one/").unwrap().entry.accessor.clone();
+        write(&core, "identity/group/name/admins", r#"{"type":"external","policies":"ext"}"#);
+        let body = format!(
+            r#"{{"name":"admins","mount_accessor":"{accessor}","canonical_id":"{}"}}"#,
+            named("admins").id
+        );
+        write(&core, "identity/group-alias", &body);
+        let none = Map::new();
+        assert_eq!(log_in_with(&core, "one", &["admins"], &none), ["ext"]);
+        let entity = context.view.ask_directory(|all| all.entities()[0].id).unwrap();
+        let body = format!(r#"{{"policies":"int","member_entity_ids":["{entity}"]}}"#);
+        write(&core, "identity/group/name/inside", &body);
+        let alias = named("admins").alias.clone().unwrap();
+        let path = Path::decode(&format!("identity/group-alias/id/{}", alias.id)).unwrap();
+        let request = Request {
+            token: Some(TokenText::new("root")),
+            ..Request::new(Operation::Delete, path, Timestamp::UNIX_EPOCH)
+        };
+        pollster::block_on(core.handle(&request)).unwrap();
+        assert_eq!(log_in_with(&core, "one", &["admins"], &none), ["int"]);
     }
 
     #[test]
