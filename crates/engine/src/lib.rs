@@ -54,7 +54,7 @@ pub use far_end::{
 };
 pub use kallisto_api::BoxFuture;
 pub use lease::{EngineLeases, LeaseCall, Leases, Leftover, MadeCredential, MakeFailure, NewLease};
-pub use login::{Attempts, Login, LoginMethod, Logins, RenewalCall};
+pub use login::{Attempts, Login, LoginMethod, Logins, Renewal, RenewalCall};
 pub use memory::Memory;
 pub use open_read::{OpenRead, OpenReadCall};
 pub use outbound::{Authorization, Outbound, OutboundAnswer, OutboundCall, Payload};

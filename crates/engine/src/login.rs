@@ -55,6 +55,15 @@ pub trait Attempts: Send + Sync {
     fn forget(&self);
 }
 
+/// What a method says of a login that would still be good.
+#[derive(Clone, Debug)]
+pub struct Renewal {
+    /// What the role says of tokens by now; its times count from here on.
+    pub params: TokenParams,
+    /// The groups the method has them in; `None` where it did not ask again.
+    pub groups: Option<Vec<String>>,
+}
+
 /// What a login method says of its logins.
 #[derive(Clone, Copy)]
 pub struct LoginMethod {
@@ -65,7 +74,7 @@ pub struct LoginMethod {
 }
 
 /// Refuses to renew a token whose login would not be good any more; it may ask a directory.
-pub type CheckRenewal = for<'a> fn(RenewalCall<'a>) -> BoxFuture<'a, Result<(), Error>>;
+pub type CheckRenewal = for<'a> fn(RenewalCall<'a>) -> BoxFuture<'a, Result<Renewal, Error>>;
 
 /// The role by which a request with these fields would log in; `None` when it names none. Nothing is proven by it.
 pub type RoleOf = fn(&EngineContext<'_>, &Request<'_>, Fields<'_>) -> Option<String>;
@@ -86,15 +95,28 @@ pub struct RenewalCall<'a> {
 }
 
 impl RenewalCall<'_> {
-    /// Refuses the renewal when the policies of a role or user are not those of the token any more.
+    /// The renewal of a token by what a role or user says by now; refused when the policies are not those of the token any more.
     ///
     /// # Errors
     /// [`Error::Invalid`] saying so.
-    pub fn check_policies(&self, params: &TokenParams) -> Result<(), Error> {
-        if login_policies(params)? == self.policies {
-            return Ok(());
+    pub fn with_same_policies(&self, params: TokenParams) -> Result<Renewal, Error> {
+        if login_policies(&params)? == self.policies {
+            return Ok(Renewal::by(params));
         }
         Err(Error::invalid("policies have changed, not renewing"))
+    }
+}
+
+impl Renewal {
+    /// A renewal by what a role says, of a method that did not ask for groups again.
+    pub const fn by(params: TokenParams) -> Self {
+        Self { params, groups: None }
+    }
+
+    /// The same, in these groups.
+    #[must_use]
+    pub fn in_groups(self, groups: Vec<String>) -> Self {
+        Self { groups: Some(groups), ..self }
     }
 }
 

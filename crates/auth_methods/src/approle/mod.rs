@@ -28,7 +28,8 @@ use std::future::ready;
 use kallisto_api::{BoxFuture, Error, Expected, Fields, Json, Map, Request, Response};
 use kallisto_engine::storage::Transaction;
 use kallisto_engine::{
-    Call, EngineContext, EngineSpec, Login, LoginMethod, RenewalCall, Storage, UnheardCall, address,
+    Call, EngineContext, EngineSpec, Login, LoginMethod, Renewal, RenewalCall, Storage,
+    UnheardCall, address,
 };
 
 use crate::names::role_name;
@@ -202,10 +203,10 @@ fn source(request: &Request<'_>) -> String {
 ///
 /// # Errors
 /// [`Error::Invalid`] saying so.
-fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
+fn check_renewal(renewal: &RenewalCall<'_>) -> Result<Renewal, Error> {
     let name = renewal.kept.get("role").and_then(Json::as_str).unwrap_or_default();
     match Approle::of(renewal.context).role(name)? {
-        Some(_) => Ok(()),
+        Some(role) => Ok(Renewal::by(role.params)),
         None => Err(Error::invalid("role does not exist during renewal")),
     }
 }

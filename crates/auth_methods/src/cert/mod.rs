@@ -18,7 +18,9 @@ use std::future::ready;
 use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
 use kallisto_api::{Error, Fields, Json, Map, Request, Response};
-use kallisto_engine::{Call, EngineContext, EngineSpec, Login, LoginMethod, RenewalCall, address};
+use kallisto_engine::{
+    Call, EngineContext, EngineSpec, Login, LoginMethod, Renewal, RenewalCall, address,
+};
 
 use crate::names::role_name;
 use crate::records::{self, FieldsRecord, Roles};
@@ -131,13 +133,13 @@ fn fingerprint(certificate: &[u8]) -> String {
 ///
 /// # Errors
 /// [`Error::Invalid`] saying what is not so.
-fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
+fn check_renewal(renewal: &RenewalCall<'_>) -> Result<Renewal, Error> {
     let kept = |name: &str| renewal.kept.get(name).and_then(Json::as_str).unwrap_or_default();
     let storage = renewal.storage;
     let config = records::config::<CertConfig>(&storage)?.unwrap_or_default();
     if config.disables_binding {
         return match ROLES.load::<CertRole>(&storage, kept("cert"))? {
-            Some(role) => renewal.check_policies(&role.params),
+            Some(role) => renewal.with_same_policies(role.params),
             None => Err(Error::invalid("the certificate role does not exist any more")),
         };
     }
@@ -156,7 +158,7 @@ fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
     if revoked::any(&storage, chain)? || !is_good {
         return Err(Error::invalid("the certificate is not trusted any more"));
     }
-    renewal.check_policies(&role.params)
+    renewal.with_same_policies(role.params)
 }
 
 /// Client certificates.

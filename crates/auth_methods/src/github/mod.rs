@@ -23,8 +23,8 @@ use std::slice;
 
 use kallisto_api::{BoxFuture, Error, Expected, Fields, Map, Response};
 use kallisto_engine::{
-    Authorization, Call, EngineContext, EngineSpec, Login, LoginMethod, RenewalCall, TokenParams,
-    address,
+    Authorization, Call, EngineContext, EngineSpec, Login, LoginMethod, Renewal, RenewalCall,
+    TokenParams, address,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -156,12 +156,13 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
 }
 
 /// Who is out of the organization renews no token, nor one whose policies are others now.
-async fn check_renewal(renewal: RenewalCall<'_>) -> Result<(), Error> {
+async fn check_renewal(renewal: RenewalCall<'_>) -> Result<Renewal, Error> {
     let config = configured(&renewal)?;
     let token = given_token(Fields::new(renewal.kept))?;
     let service = github(&renewal, &config.base_url, Some(token));
     let member = member(&service, config.organization_id).await?;
-    renewal.check_policies(&granted(&renewal, &config, &member)?)
+    let renewed = renewal.with_same_policies(granted(&renewal, &config, &member)?)?;
+    Ok(renewed.in_groups(member.teams))
 }
 
 /// Members of an organization at GitHub.
@@ -171,7 +172,7 @@ pub(crate) const METHOD: EngineSpec = EngineSpec {
         "github",
         &routes::GITHUB,
         LoginMethod {
-            check_renewal: |call| -> BoxFuture<'_, Result<(), Error>> {
+            check_renewal: |call| -> BoxFuture<'_, Result<Renewal, Error>> {
                 Box::pin(check_renewal(call))
             },
             role_of: None,

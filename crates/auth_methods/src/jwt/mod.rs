@@ -19,7 +19,7 @@ use std::future::ready;
 
 use kallisto_api::{Error, Fields, Json, Map, Request, Response};
 use kallisto_engine::{
-    Call, EngineContext, EngineJob, EngineSpec, Login, LoginMethod, RenewalCall, address,
+    Call, EngineContext, EngineJob, EngineSpec, Login, LoginMethod, Renewal, RenewalCall, address,
 };
 
 use crate::records::{self, Roles};
@@ -165,10 +165,10 @@ fn login(name: &str, role: JwtRole, kind: ProviderKind, claims: &Map) -> Result<
 ///
 /// # Errors
 /// [`Error::Invalid`] saying so.
-fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
+fn check_renewal(renewal: &RenewalCall<'_>) -> Result<Renewal, Error> {
     let name = renewal.kept.get("role").and_then(Json::as_str).unwrap_or_default();
     match ROLES.load::<JwtRole>(&renewal.storage, name)? {
-        Some(_) => Ok(()),
+        Some(role) => Ok(Renewal::by(role.params)),
         None => Err(Error::invalid("role does not exist during renewal")),
     }
 }

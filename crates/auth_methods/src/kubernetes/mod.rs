@@ -14,7 +14,7 @@ use kallisto_api::{Denial, Error, Fields, Json, Map, Request, Response, json};
 use kallisto_engine::glob::matches_glob;
 use kallisto_engine::{
     Authorization, Call, EngineContext, EngineSpec, Login, LoginMethod, Outbound, OutboundCall,
-    Payload, Pod, RenewalCall, TokenParams, address,
+    Payload, Pod, Renewal, RenewalCall, TokenParams, address,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -428,10 +428,10 @@ async fn has_labels(
 ///
 /// # Errors
 /// [`Error::Invalid`] saying so.
-fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
+fn check_renewal(renewal: &RenewalCall<'_>) -> Result<Renewal, Error> {
     let name = renewal.kept.get("role").and_then(Json::as_str).unwrap_or_default();
     match ROLES.load::<KubernetesRole>(&renewal.storage, name)? {
-        Some(_) => Ok(()),
+        Some(role) => Ok(Renewal::by(role.params)),
         None => Err(Error::invalid("role does not exist during renewal")),
     }
 }

@@ -29,10 +29,9 @@ use kallisto_engine::far_end::{
     CALL_SECS_MAX, FarEndLogin, LdapEntry, LdapOperation, LdapScope, LdapSearch, LdapWork,
     SessionUse,
 };
-use kallisto_engine::token_params::login_policies;
 use kallisto_engine::{
     Call, EngineContext, EngineSpec, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, Login,
-    LoginMethod, RenewalCall, TokenParams, address,
+    LoginMethod, Renewal, RenewalCall, TokenParams, address,
 };
 use kallisto_ldap::filter::{self, FilterValues};
 use kallisto_ldap::{dn, reach, text};
@@ -398,7 +397,7 @@ fn nameless(config: &LdapConfig, found: &LdapUser) -> Error {
 }
 
 /// A user who is gone from the directory renews no token, nor one whose policies are others now.
-async fn check_renewal(renewal: RenewalCall<'_>) -> Result<(), Error> {
+async fn check_renewal(renewal: RenewalCall<'_>) -> Result<Renewal, Error> {
     let config = config::find(&renewal.storage)?
         .ok_or_else(|| Error::invalid("the method is not configured any more"))?;
     let kept = Fields::new(renewal.kept);
@@ -416,11 +415,8 @@ async fn check_renewal(renewal: RenewalCall<'_>) -> Result<(), Error> {
         Some(groups) => groups,
         None => attempt.groups_of(&dn).await?,
     };
-    let (params, _) = granted(&renewal, &attempt.config, &own_name, &groups)?;
-    match login_policies(&params)? == renewal.policies {
-        true => Ok(()),
-        false => Err(Error::invalid("policies have changed, not renewing")),
-    }
+    let (params, groups) = granted(&renewal, &attempt.config, &own_name, &groups)?;
+    Ok(renewal.with_same_policies(params)?.in_groups(groups))
 }
 
 /// Users of a directory.
@@ -430,7 +426,7 @@ pub(crate) const METHOD: EngineSpec = EngineSpec {
         "ldap",
         &routes::LDAP,
         LoginMethod {
-            check_renewal: |call| -> BoxFuture<'_, Result<(), Error>> {
+            check_renewal: |call| -> BoxFuture<'_, Result<Renewal, Error>> {
                 Box::pin(check_renewal(call))
             },
             role_of: None,

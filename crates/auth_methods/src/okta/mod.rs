@@ -21,8 +21,8 @@ mod transaction;
 
 use kallisto_api::{BoxFuture, Denial, Error, Fields, Json, Map, Response};
 use kallisto_engine::{
-    Authorization, Call, EngineContext, EngineSpec, Login, LoginMethod, RenewalCall, Storage,
-    TokenParams, address,
+    Authorization, Call, EngineContext, EngineSpec, Login, LoginMethod, Renewal, RenewalCall,
+    Storage, TokenParams, address,
 };
 use kallisto_ldap::text;
 use secrecy::{ExposeSecret, SecretString};
@@ -188,7 +188,7 @@ fn login(user: OktaUser, names: Vec<String>, groups: Vec<String>, params: TokenP
 }
 
 /// A user who is not active in Okta renews no token, nor one whose policies are others now.
-async fn check_renewal(renewal: RenewalCall<'_>) -> Result<(), Error> {
+async fn check_renewal(renewal: RenewalCall<'_>) -> Result<Renewal, Error> {
     let config = configured(&renewal)?;
     let kept = Fields::new(renewal.kept);
     let id = kept.string("id")?.unwrap_or_default();
@@ -204,8 +204,8 @@ async fn check_renewal(renewal: RenewalCall<'_>) -> Result<(), Error> {
             groups(&service, &id).await?
         }
     };
-    let (params, _) = granted(&renewal, &config, &names, found)?;
-    renewal.check_policies(&params)
+    let (params, groups) = granted(&renewal, &config, &names, found)?;
+    Ok(renewal.with_same_policies(params)?.in_groups(groups))
 }
 
 /// Users of an organization at Okta.
@@ -215,7 +215,7 @@ pub(crate) const METHOD: EngineSpec = EngineSpec {
         "okta",
         &routes::OKTA,
         LoginMethod {
-            check_renewal: |call| -> BoxFuture<'_, Result<(), Error>> {
+            check_renewal: |call| -> BoxFuture<'_, Result<Renewal, Error>> {
                 Box::pin(check_renewal(call))
             },
             role_of: None,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use kallisto_api::{Denial, Error, Fields, Json, Map, Response, json};
 use kallisto_engine::{
-    Attempts, Call, EngineSpec, Login, LoginMethod, Params, RenewalCall, Storage, TokenParams,
-    address,
+    Attempts, Call, EngineSpec, Login, LoginMethod, Params, Renewal, RenewalCall, Storage,
+    TokenParams, address,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -213,11 +213,11 @@ async fn proven(
 ///
 /// # Errors
 /// [`Error::Invalid`] saying which.
-fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
+fn check_renewal(renewal: &RenewalCall<'_>) -> Result<Renewal, Error> {
     let name = renewal.path.strip_prefix("login/").and_then(canonical);
     let user = name.map_or(Ok(None), |name| load(&renewal.storage, &name))?;
     let user = user.ok_or_else(|| Error::invalid("the user does not exist any more"))?;
-    renewal.check_policies(&user.params)
+    renewal.with_same_policies(user.params)
 }
 
 /// How a password was judged.

@@ -8,7 +8,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_engine::{Admits, Route, Routes};
+use kallisto_engine::{Admits, Renewal, Route, Routes};
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
@@ -149,12 +149,12 @@ pub(crate) trait ServerEngine: Sync {
         Box::pin(ready(Err(Error::UnsupportedPath)))
     }
 
-    /// Refuses to renew a token whose login would not be good any more.
+    /// Refuses to renew a token whose login would not be good any more. `None` where its tokens are of no login.
     fn check_renewal<'a>(
         &self,
         _renewal: RenewalRequest<'a, 'a>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(ready(Ok(())))
+    ) -> BoxFuture<'a, Result<Option<Renewal>, Error>> {
+        Box::pin(ready(Ok(None)))
     }
 
     /// Whether a login names a role that a rate limit can be for.

@@ -13,8 +13,8 @@ use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, ConditionalReads,
     Dispatch, EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases,
     LightCheck, MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall,
-    Passwords, People, Place, Profile, ProfileAlias, ProfileGroup, Random, RenewalCall, Routes,
-    Storage, TemplateValues, UnheardCall,
+    Passwords, People, Place, Profile, ProfileAlias, ProfileGroup, Random, Renewal, RenewalCall,
+    Routes, Storage, TemplateValues, UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
@@ -422,8 +422,8 @@ impl ServerEngine for EngineSpec {
     fn check_renewal<'a>(
         &self,
         renewal: RenewalRequest<'a, 'a>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        let Some(login) = self.login else { return Box::pin(ready(Ok(()))) };
+    ) -> BoxFuture<'a, Result<Option<Renewal>, Error>> {
+        let Some(login) = self.login else { return Box::pin(ready(Ok(None))) };
         Box::pin(async move {
             let RenewalRequest { context, request, mount, path, entry } = renewal;
             let grounds = Grounds::new(context, mount, request.now, request.flow());
@@ -434,7 +434,7 @@ impl ServerEngine for EngineSpec {
                 policies: &entry.auth.policies,
                 kept: &entry.kept,
             });
-            judging.await
+            judging.await.map(Some)
         })
     }
 

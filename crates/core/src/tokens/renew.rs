@@ -1,10 +1,12 @@
 //! Renewing tokens.
 
 use jiff::{SignedDuration, Timestamp};
+use kallisto_engine::token_params::TokenParams;
 
 use super::create::{capped, capped_period};
 use super::roles;
 use crate::api::error::Error;
+use crate::records::mount::LeaseTimes;
 use crate::records::token::TokenEntry;
 use crate::records::token::TokenHash;
 use crate::storage::keys;
@@ -13,15 +15,37 @@ use crate::timers::Timer;
 use crate::tokens::spec::leases;
 use crate::view::NamespaceContext;
 
+/// What the role and the mount of a login say of the times of its tokens, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LoginTimes {
+    /// What a renewal gives that asks for nothing.
+    first: u64,
+    period: u64,
+    /// The most that all renewals give together, and each of a periodic token.
+    max: u64,
+}
+
+impl LoginTimes {
+    pub(super) fn new(params: &TokenParams, leases: LeaseTimes) -> Self {
+        let or = |secs: u64, other: u64| if secs > 0 { secs } else { other };
+        Self {
+            first: or(params.ttl_secs, leases.default_secs),
+            period: params.period_secs,
+            max: leases.max_secs.min(or(params.max_ttl_secs, leases.max_secs)),
+        }
+    }
+}
+
 /// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its
-/// maximum. What its role says of both counts as it is now. Returns the renewed entry, and a warning when it got less than was asked.
+/// maximum. What its role says of them counts as it is now, and so does what its login's role and mount say: `login`. Returns the renewed
+/// entry, and a warning when it got less than was asked.
 ///
 /// # Errors
 /// [`Error::Invalid`] when it is not renewable or gone, its role is, or it is past its maximum.
 pub(super) async fn renew(
     context: &NamespaceContext,
     hash: &TokenHash,
-    increment: u64,
+    (increment, login): (u64, Option<LoginTimes>),
     now: Timestamp,
 ) -> Result<(TokenEntry, Option<String>), Error> {
     let key = keys::token(hash);
@@ -36,7 +60,12 @@ pub(super) async fn renew(
             return Err(Error::invalid("lease is not renewable"));
         }
         follow_role(context, &mut entry)?;
-        let warning = extend(&mut entry, increment, max_secs, now)?;
+        let mut asked = increment;
+        if let Some(login) = login {
+            (entry.period_secs, entry.max_ttl_secs) = (login.period, login.max);
+            asked = if increment > 0 { increment } else { login.first };
+        }
+        let warning = extend(&mut entry, asked, max_secs, now)?;
         batch.expect(key.clone(), record.seqno);
         batch.put(key.clone(), entry.encode());
         Ok((entry, warning))
@@ -74,7 +103,7 @@ fn extend(
     max_secs: u64,
     now: Timestamp,
 ) -> Result<Option<String>, Error> {
-    // What it was made with, or the mount's: the most that all renewals of a token give, and each of a periodic one.
+    // What its login says, or the mount's: the most that all renewals of a token give, and each of a periodic one.
     let most = if entry.max_ttl_secs > 0 { entry.max_ttl_secs } else { max_secs };
     let (period, explicit) = (entry.period_secs, entry.explicit_max_ttl_secs);
     let wanted = match (period, increment) {

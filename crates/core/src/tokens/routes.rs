@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::create::{Parent, create};
 use super::lookup::{auth_object, describe};
-use super::renew::renew;
+use super::renew::{LoginTimes, renew};
 use super::revoke::{Children, finish, revoke, revoke_tree};
 use super::{roles, tree};
 use crate::api::error::{Denial, Error};
@@ -23,6 +23,7 @@ use crate::caller::find;
 use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::RouteCall;
 use crate::dispatch::server_engine::RenewalRequest;
+use crate::engines::identity;
 use crate::namespaces::TokenHome;
 use crate::records::token::TokenEntry;
 use crate::records::token::TokenHash;
@@ -138,15 +139,22 @@ enum ShownToken {
     Nothing,
 }
 
-/// Refuses to renew a token whose login would not be good any more.
+/// Refuses to renew a token whose login would not be good any more. Tells what its role and mount say of its times by now; `None` for a
+/// token of no login.
 async fn check_renewal(
     context: &NamespaceContext,
     request: &Request<'_>,
     entry: &TokenEntry,
-) -> Result<(), Error> {
-    let Some((mount, path)) = context.view.mounts.route(&entry.auth.path) else { return Ok(()) };
+) -> Result<Option<LoginTimes>, Error> {
+    let Some((mount, path)) = context.view.mounts.route(&entry.auth.path) else { return Ok(None) };
     let renewal = RenewalRequest { context, request, mount: &mount, path, entry };
-    registry::driver(mount.entry.kind).check_renewal(renewal).await
+    let renewed = registry::driver(mount.entry.kind).check_renewal(renewal).await?;
+    let Some(renewed) = renewed else { return Ok(None) };
+    if let (Some(groups), Some(entity)) = (&renewed.groups, entry.entity_id) {
+        identity::refresh_groups(context, &mount, entity, groups).await?;
+    }
+    let leases = mount.entry.config.leases(context.leases);
+    Ok(Some(LoginTimes::new(&renewed.params, leases)))
 }
 
 async fn answer_renewal(
@@ -157,10 +165,11 @@ async fn answer_renewal(
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let increment = seconds(Fields::new(&body), "increment")?;
-    if let Some(entry) = context.view.tokens.entry(hash) {
-        check_renewal(context, call, &entry).await?;
-    }
-    let (entry, warning) = renew(context, hash, increment, call.now).await?;
+    let login = match context.view.tokens.entry(hash) {
+        Some(entry) => check_renewal(context, call, &entry).await?,
+        None => None,
+    };
+    let (entry, warning) = renew(context, hash, (increment, login), call.now).await?;
     let given = given_token(call)?;
     let text = match (shown, &given) {
         (ShownToken::Nothing, _) => "",

@@ -134,6 +134,35 @@ fn a_member_has_the_policies_of_team_and_person_until_github_says_otherwise() {
     assert!(renew().is_err());
 }
 
+/// A team may be known to the identity engine alone, so that a renewal finds the same policies of the method.
+#[test]
+fn a_renewal_takes_who_left_a_team_out_of_the_group_of_that_team() {
+    let (site, hub) = site();
+    site.ask(Delete, "auth/github/map/teams/Dev-Team", "").unwrap();
+    let accessor = data(site.ask(Read, "sys/auth/github", ""))["accessor"].clone();
+    let group = r#"{"name":"devs","type":"external","policies":"of-the-team"}"#;
+    let group = data(site.ask(Update, "identity/group", group))["id"].clone();
+    let alias = Json::object([
+        ("name", "dev-team".into()),
+        ("mount_accessor", accessor),
+        ("canonical_id", group),
+    ]);
+    let alias = String::from_utf8(alias.to_text()).unwrap();
+    site.ask(Update, "identity/group-alias", &alias).unwrap();
+    let auth = log_in(&site, 0, LOGIN, BODY).unwrap();
+    assert_eq!(auth["identity_policies"], Json::strings(["of-the-team"]));
+    let token = text(&auth, "client_token");
+    let renewed = || {
+        ask_as(&site.core, token, 2, Update, "auth/token/renew-self", "").unwrap();
+        data(ask_as(&site.core, token, 2, Read, "auth/token/lookup-self", ""))
+    };
+    assert_eq!(renewed()["identity_policies"], Json::strings(["of-the-team"]));
+    hub.says(Octo::OutOfTheTeam);
+    assert!(!renewed().contains_key("identity_policies"));
+    hub.says(Octo::Member);
+    assert_eq!(renewed()["identity_policies"], Json::strings(["of-the-team"]));
+}
+
 #[test]
 fn who_may_not_log_in_is_told_whose_fault_it_is() {
     let (site, hub) = site();

@@ -34,6 +34,7 @@ mod page;
 mod pod;
 mod policies;
 mod policy_questions;
+mod renewals;
 mod sealing;
 mod snapshots;
 mod support;

@@ -80,6 +80,31 @@ fn known(directory: &IdentityDirectory, said: &LoginFacts<'_>) -> Option<Person>
     same.then_some(person)
 }
 
+/// Brings the external groups of an entity up to date with what a login method says of them at a renewal.
+///
+/// # Errors
+/// The store's refusal; [`Error::Invalid`] when they are too many.
+pub(crate) async fn refresh_groups(
+    context: &NamespaceContext,
+    method: &Mount,
+    id: IdentityId,
+    groups: &[String],
+) -> Result<(), Error> {
+    let mount = context.view.identity_mount()?;
+    let (directory, accessor) = (directory_of(&mount)?, &method.entry.accessor);
+    let Some(person) = directory.person(id) else { return Ok(()) };
+    if person.groups_by(accessor) == groups_said(directory, accessor, groups) {
+        return Ok(());
+    }
+    let id = person.entity.id;
+    change(context, &mount, "entities", |draft| {
+        let Some(mut entity) = draft.entity(id)? else { return Ok(()) };
+        regroup(draft.directory, &mut entity, accessor, groups)?;
+        draft.put_entity(&entity)
+    })
+    .await
+}
+
 /// Makes an entity a member of just those external groups of a login method that it is said to be in. A group that has no alias any more
 /// is nobody's, so it is left as well.
 fn regroup(

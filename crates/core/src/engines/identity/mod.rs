@@ -34,7 +34,7 @@ use crate::dispatch::server_engine::{
 use crate::records::engine_set::engine_set;
 use kallisto_engine::{EngineSpec, Route, Routes};
 
-pub(crate) use login::{LoginAlias, log_in};
+pub(crate) use login::{LoginAlias, log_in, refresh_groups};
 
 /// Who bearers of tokens are, at `identity/`. What is at `identity/oidc/` knows the server by its contract alone.
 pub(crate) struct IdentityEngine;
