@@ -70,7 +70,7 @@ pub(super) async fn renew_own(run: &RouteCall<'_>) -> Result<Response, Error> {
     let context = home.as_deref().unwrap_or(&run.context);
     let caller = CallerPolicies::of(context, run.call)?;
     refuse_batch(caller.token().kind, "renewed")?;
-    answer_renewal(context, run.call, &caller.hash, ShownToken::Token).await
+    answer_renewal(context, run.call, &caller.hash, ShownToken::Own).await
 }
 
 pub(super) async fn renew_given(run: &RouteCall<'_>) -> Result<Response, Error> {
@@ -79,7 +79,7 @@ pub(super) async fn renew_given(run: &RouteCall<'_>) -> Result<Response, Error> 
     let context = holder.as_deref().unwrap_or(&run.context);
     let hash = stored_hash(context, &given, "renewed")?;
     let hash = hash.ok_or_else(|| Error::invalid("token not found"))?;
-    answer_renewal(context, run.call, &hash, ShownToken::Token).await
+    answer_renewal(context, run.call, &hash, ShownToken::Given).await
 }
 
 pub(super) async fn renew_accessor(run: &RouteCall<'_>) -> Result<Response, Error> {
@@ -135,7 +135,10 @@ fn holder_of_accessor(run: &RouteCall<'_>) -> Result<Option<Arc<NamespaceContext
 /// Whether a renewal's answer carries the token's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ShownToken {
-    Token,
+    /// That of the token that asks, whatever the body says.
+    Own,
+    /// That of the token in the body.
+    Given,
     Nothing,
 }
 
@@ -171,11 +174,12 @@ async fn answer_renewal(
     };
     let (entry, warning) = renew(context, hash, (increment, login), call.now).await?;
     let given = given_token(call)?;
-    let text = match (shown, &given) {
-        (ShownToken::Nothing, _) => "",
-        (ShownToken::Token, Some(given)) => given.expose_secret(),
-        (ShownToken::Token, None) => call.token.map(TokenText::expose).unwrap_or_default(),
+    let text = match shown {
+        ShownToken::Own => call.token.map(TokenText::expose),
+        ShownToken::Given => given.as_ref().map(ExposeSecret::expose_secret),
+        ShownToken::Nothing => None,
     };
+    let text = text.unwrap_or_default();
     let auth = auth_object(&context.view, &entry, text, call.now).to_text();
     let warnings = warning.into_iter().collect();
     Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))

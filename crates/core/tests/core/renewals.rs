@@ -106,3 +106,13 @@ fn every_method_with_roles_has_its_renewals_follow_them() {
     site.ask(Update, &format!("{role}/token-max-ttl"), r#"{"token_max_ttl":"1h"}"#).unwrap();
     assert_eq!(renew(&site, token, 20, "9h"), Ok(3580));
 }
+
+#[test]
+fn who_renews_itself_is_given_its_own_token_whatever_the_body_names() {
+    let (site, token) = bob(r#""token_ttl":"1h""#);
+    let body = r#"{"token":"root","increment":"2h"}"#;
+    let answer = ask_as(&site.core, &token, 10, Update, "auth/token/renew-self", body).unwrap();
+    let auth = kallisto_core::json::parse_object(&crate::support::logical(answer).auth).unwrap();
+    assert_eq!(text(&auth, "client_token"), token);
+    assert_eq!(auth["lease_duration"], Json::from(7200_u64));
+}
