@@ -12,6 +12,7 @@ mod second_factor;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kallisto_auth::TokenKind;
 use kallisto_engine::address::{self, AddressRange};
 use kallisto_engine::token_params::{TokenParams, login_policies};
 use kallisto_engine::{Attempts, Login, Logins, TokenType};
@@ -135,7 +136,12 @@ async fn issue(
     let policies = login_policies(params)?;
     let of_mount = TokenType::parse(mount.entry.config.token_type())?;
     let kind = TokenType::of_login(of_mount, params.token_type);
-    let (times, max_secs) = times(params, mount.entry.config.leases(context.leases), &mut warnings);
+    let leases = mount.entry.config.leases(context.leases);
+    let (mut times, max_secs) = times(params, leases, &mut warnings);
+    if kind == TokenKind::Batch {
+        // Nothing extends it, and the one lifetime that it has is within these already.
+        (times.period_secs, times.explicit_max_secs) = (0, 0);
+    }
     let spec = TokenSpec {
         kind,
         policies,

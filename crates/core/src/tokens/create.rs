@@ -98,7 +98,8 @@ fn plan(
         }
     }
     let is_root = policies.iter().any(|name| name == "root");
-    let times = plan_times(leases(context), fields, privileged, role, is_root, warnings)?;
+    let of = (asked_kind, role);
+    let times = plan_times(leases(context), fields, privileged, of, is_root, warnings)?;
     if is_root && times.ttl_secs == 0 && caller.token().expires_at.is_some() {
         return Err(Error::invalid("expiring root tokens cannot create non-expiring root tokens"));
     }
@@ -252,10 +253,12 @@ fn plan_times(
     leases: LeaseTimes,
     fields: Fields<'_>,
     privileged: bool,
-    role: Option<&TokenStoreRole>,
+    (kind, role): (TokenKind, Option<&TokenStoreRole>),
     is_root: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Times, Error> {
+    // Nothing extends a batch token, so a role's period is nothing to it, and its maximum bounds the one lifetime that it has.
+    let is_batch = kind == TokenKind::Batch;
     let own_period = seconds(fields, "period")?;
     if own_period > 0 && !privileged {
         return Err(Error::invalid("root or sudo privileges required to create periodic token"));
@@ -263,6 +266,7 @@ fn plan_times(
     let own_explicit = seconds(fields, "explicit_max_ttl")?;
     let (of_role_explicit, of_role_period) =
         role.map_or((0, 0), |role| (role.explicit_max_ttl_secs, role.period_secs));
+    let of_role_period = if is_batch { 0 } else { of_role_period };
     let explicit_max_secs = lesser("Explicit max TTL", own_explicit, of_role_explicit, warnings);
     let period_secs = lesser("Period", own_period, of_role_period, warnings);
     let asked = match seconds(fields, "ttl")? {
@@ -287,6 +291,7 @@ fn plan_times(
             period.min(max)
         }
     };
+    let explicit_max_secs = if is_batch { own_explicit } else { explicit_max_secs };
     Ok(Times { ttl_secs, period_secs, explicit_max_secs })
 }
 

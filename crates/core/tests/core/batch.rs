@@ -146,3 +146,40 @@ fn a_role_decides_the_kind_of_its_tokens() {
     assert!(made("").starts_with("hvb."));
     assert!(made(r#"{"type":"service"}"#).starts_with("hvs."));
 }
+
+/// Nothing extends a batch token: the maximum bounds the lifetime that it has, and a period gives none.
+#[test]
+fn a_role_with_a_maximum_or_a_period_gives_batch_tokens_within_them() {
+    let site = site();
+    let role = r#"{"token_explicit_max_ttl":"1h","token_period":"30m"}"#;
+    site.ask(Update, "auth/token/roles/web", role).unwrap();
+    for (body, secs) in [
+        (r#"{"type":"batch","policies":"all"}"#, 3600_u64),
+        (r#"{"type":"batch","policies":"all","ttl":"10m"}"#, 600),
+        (r#"{"type":"batch","policies":"all","ttl":"9h"}"#, 3600),
+    ] {
+        let made = auth(site.ask(Update, "auth/token/create/web", body).unwrap());
+        let shown = (made["token_type"].clone(), made["lease_duration"].clone());
+        assert_eq!(shown, ("batch".into(), secs.into()), "{body}");
+    }
+    for asked in ["period", "explicit_max_ttl", "num_uses"] {
+        let body = format!(r#"{{"type":"batch","policies":"all","{asked}":60}}"#);
+        let refused = site.ask(Update, "auth/token/create/web", &body).unwrap_err().to_string();
+        assert_eq!(refused, format!("batch tokens cannot have \"{asked}\" set"));
+    }
+    site.ask(Update, "sys/auth/userpass", r#"{"type":"userpass","config":{"token_type":"batch"}}"#)
+        .unwrap();
+    for (times, secs) in [
+        (r#""token_explicit_max_ttl":"1h""#, 3600_u64),
+        (r#""token_period":"30m""#, 1800),
+        (r#""token_period":"30m","token_explicit_max_ttl":"10m""#, 600),
+    ] {
+        let body = format!(r#"{{"password":"pw",{times}}}"#);
+        let user = format!("auth/userpass/users/u{secs}");
+        site.ask(Update, &user, &body).unwrap();
+        let login = format!("auth/userpass/login/u{secs}");
+        let made = auth(site.ask(Update, &login, r#"{"password":"pw"}"#).unwrap());
+        let shown = (made["token_type"].clone(), made["lease_duration"].clone());
+        assert_eq!(shown, ("batch".into(), secs.into()), "{times}");
+    }
+}
