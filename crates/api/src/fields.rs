@@ -153,6 +153,19 @@ impl<'a> Fields<'a> {
         Ok(Some(pairs))
     }
 
+    /// How many names a list is asked for with `limit`. `None` for as many as the caller may see at once: where it is absent, `max`, or 0
+    /// or less.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is no number.
+    pub fn limit(self) -> Result<Option<usize>, Error> {
+        if self.raw("limit").and_then(Json::as_str) == Some("max") {
+            return Ok(None);
+        }
+        let limit = self.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
+        Ok(limit.filter(|limit| *limit > 0))
+    }
+
     /// A list of strings, one string with commas, or one number or boolean.
     ///
     /// # Errors

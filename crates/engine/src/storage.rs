@@ -294,8 +294,7 @@ impl Page {
         let query = request.query_fields();
         let fields = Fields::new(&query);
         let after = fields.string("after")?.filter(|after| !after.is_empty());
-        let limit = fields.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
-        let limit = limit.filter(|&limit| limit > 0).or(allowed);
+        let limit = fields.limit()?.or(allowed);
         Ok(Self { after, limit: limit.filter(|&limit| limit <= LIST_ENTRIES_MAX) })
     }
 }

@@ -13,6 +13,8 @@ use crate::subject::Subject;
 
 /// The name that stands for every parameter.
 const EVERY: &str = "*";
+/// The one parameter that a listing can be required to have.
+const LIMIT: &str = "limit";
 
 /// Parameters by lower-case name, each with the values that it is about; none means any value.
 pub(crate) type PolicyParameters = BTreeMap<String, Vec<Literal>>;
@@ -71,8 +73,14 @@ impl PolicyConstraints {
         match request.capability() {
             Capability::List | Capability::Scan => {
                 let most = self.page_entries_max?;
-                let is_too_long = request.page_entries().is_some_and(|asked| asked > most);
-                is_too_long.then_some(ConstraintRefusal::PageTooLong)
+                match request.page_entries() {
+                    // Who does not ask for pages would take the first one for all there is.
+                    None if self.required.contains(LIMIT) => {
+                        Some(ConstraintRefusal::ParameterMissing)
+                    }
+                    Some(asked) if asked > most => Some(ConstraintRefusal::PageTooLong),
+                    _ => None,
+                }
             }
             Capability::Create | Capability::Update | Capability::Patch | Capability::Read => {
                 self.refuse_parameters(request)

@@ -55,6 +55,8 @@ impl Subject for AuthzRequest<'_, '_> {
 
     fn page_entries(&self) -> Option<u64> {
         match self.request.sole_in_query("limit") {
+            // As many as there may be, as 0 is.
+            Ok(Some("" | "max")) => Some(0),
             // Below zero or no number at all: more than any rule lets pass.
             Ok(limit) => Some(limit?.parse().unwrap_or(u64::MAX)),
             Err(_) => Some(u64::MAX),

@@ -47,6 +47,47 @@ fn a_page_limit_binds_a_listing_that_names_none() {
         assert!(matches!(page(&bearer, limits), Err(Error::Denied(_))), "{limits:?}");
     }
     assert!(matches!(page("root", &["2", "4"]), Err(Error::Invalid(_))));
+    // The word for as many as there may be, which clients send that know of pages.
+    for limit in ["max", "0", ""] {
+        assert_eq!(page(&bearer, &[limit]).unwrap(), r#"{"keys":["a","b","c"]}"#, "{limit:?}");
+        assert_eq!(page("root", &[limit]).unwrap(), r#"{"keys":["a","b","c","d"]}"#, "{limit:?}");
+    }
+    let users = |query: &str| {
+        let query = [("limit".to_owned(), query.to_owned())];
+        let listing = request_of("root", 0, Operation::List, "auth/userpass/users", "");
+        pollster::block_on(site.core.handle(&Request { query: query.to_vec(), ..listing }))
+    };
+    site.ask(Operation::Update, "sys/auth/userpass", r#"{"type":"userpass"}"#).unwrap();
+    site.ask(Operation::Update, "auth/userpass/users/bob", r#"{"password":"pw"}"#).unwrap();
+    assert!(users("max").is_ok() && users("most").is_err());
+}
+
+/// Who asks for no pages would take the first one for all that there is.
+#[test]
+fn a_listing_can_be_required_to_ask_for_pages() {
+    let site = Site::open(1 << 20);
+    for name in ["a", "b", "c"] {
+        site.put(name, "v");
+    }
+    let rule = r#"path "secret/metadata/*" {
+        capabilities = ["list"] pagination_limit = 2 required_parameters = ["limit"] }"#;
+    let bearer = token(&site, rule);
+    let page = |limit: Option<&str>| {
+        let query = limit.iter().map(|limit| ("limit".to_owned(), (*limit).to_owned()));
+        let listing = request_of(&bearer, 0, Operation::List, "secret/metadata/", "");
+        pollster::block_on(site.core.handle(&Request { query: query.collect(), ..listing }))
+    };
+    assert!(matches!(page(None), Err(Error::Denied(_))));
+    for limit in ["1", "2", "max", "0"] {
+        assert!(page(Some(limit)).is_ok(), "{limit}");
+    }
+    // Without a limit of the rule's there is nothing that could be missed.
+    let rule = r#"path "secret/metadata/*" {
+        capabilities = ["list"] required_parameters = ["limit"] }"#;
+    let body = Json::object([("policy", rule.into())]).to_text();
+    let body = std::str::from_utf8(&body).unwrap();
+    site.ask(Operation::Update, "sys/policies/acl/t", body).unwrap();
+    assert!(page(None).is_ok());
 }
 
 /// As a shell's `base64` writes it, in lines.

@@ -35,9 +35,8 @@ impl ListPage {
         }
         let query = kv.call.query_fields();
         let fields = Fields::new(&query);
-        let limit = fields.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
         let after = fields.string("after")?.filter(|after| !after.is_empty());
-        Ok(Self { after, limit: limit.filter(|&limit| limit > 0).or(most) })
+        Ok(Self { after, limit: fields.limit()?.or(most) })
     }
 }
 
