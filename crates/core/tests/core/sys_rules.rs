@@ -426,3 +426,18 @@ fn far_ends_are_shown_with_their_mount_and_tried_where_that_is_asked() {
     assert_eq!(answers, [true.into(), false.into()]);
     assert!(tried[1]["error"].as_str().unwrap().contains("nobody answers"), "{:?}", tried[1]);
 }
+
+#[test]
+fn options_that_a_mount_is_tuned_to_are_kept_beside_those_it_has() {
+    let site = Site::open(1 << 20);
+    let options = || data(site.ask(Read, "sys/mounts/secret/tune", ""))["options"].clone();
+    let tune = |body: &str| site.ask(Update, "sys/mounts/secret/tune", body).unwrap();
+    tune(r#"{"options":{"owner":"ada","cost":7,"version":"2"}}"#);
+    let all = [("cost", "7".into()), ("owner", "ada".into()), ("version", "2".into())];
+    assert_eq!(options(), Json::object(all));
+    tune(r#"{"options":{"cost":"","team":"x"}}"#);
+    tune(r#"{"options":{}}"#);
+    tune(r#"{"options":null,"description":"d"}"#);
+    let all = [("owner", "ada".into()), ("team", "x".into()), ("version", "2".into())];
+    assert_eq!(options(), Json::object(all));
+}

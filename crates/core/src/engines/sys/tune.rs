@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kallisto_engine::{Class, Multiplicity};
 
 use crate::api::error::Error;
-use crate::api::fields::Fields;
+use crate::api::fields::{Fields, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::caller::call::AuthorizedCall;
@@ -81,6 +81,9 @@ pub(super) async fn write(
         }
         entry.description = description;
     }
+    if let Some(given) = fields.pairs("options")? {
+        change_options(&mut entry, &given);
+    }
     if upgrade == VersionChange::Upgrade {
         entry = upgrade::begun(entry);
     }
@@ -105,6 +108,18 @@ pub(super) async fn write(
             let warnings = vec![UPGRADE_WARNING.to_owned()];
             Ok(Response::Logical(Logical { warnings, ..Logical::default() }))
         }
+    }
+}
+
+/// Takes the options that are given beside those that a mount has; one without a value is taken away. The version is the mount's kind,
+/// which is changed elsewhere.
+fn change_options(entry: &mut MountEntry, given: &Map) {
+    for (name, value) in given.iter().filter(|(name, _)| *name != "version") {
+        let options = entry.options.get_or_insert_default();
+        match scalar_text(value).filter(|text| !text.is_empty()) {
+            Some(text) => options.insert(name.clone(), text.into()),
+            None => options.remove(name),
+        };
     }
 }
 
