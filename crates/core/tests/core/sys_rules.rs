@@ -441,3 +441,29 @@ fn options_that_a_mount_is_tuned_to_are_kept_beside_those_it_has() {
     let all = [("owner", "ada".into()), ("team", "x".into()), ("version", "2".into())];
     assert_eq!(options(), Json::object(all));
 }
+
+#[test]
+fn a_list_of_a_mount_that_is_emptied_is_not_there_any_more() {
+    let site = Site::open(1 << 20);
+    let names = [
+        "allowed_response_headers",
+        "audit_non_hmac_request_keys",
+        "audit_non_hmac_response_keys",
+        "passthrough_request_headers",
+    ];
+    let shown = || data(site.ask(Read, "sys/mounts/secret/tune", ""));
+    for (name, empty) in names.iter().zip(["\"\"", "[]", "\"\"", "[]"]) {
+        let tune = |value: &str| {
+            let body = format!(r#"{{"{name}":{value}}}"#);
+            site.ask(Update, "sys/mounts/secret/tune", &body).unwrap();
+        };
+        tune("\"a,b\"");
+        assert_eq!(shown()[*name], Json::strings(["a", "b"]));
+        tune(empty);
+        assert!(!shown().contains_key(*name), "{name}");
+    }
+    let body = r#"{"type":"kv","config":{"audit_non_hmac_request_keys":[]}}"#;
+    site.ask(Update, "sys/mounts/kv", body).unwrap();
+    let mounted = data(site.ask(Read, "sys/mounts/kv", ""));
+    assert!(!mounted["config"].as_object().unwrap().contains_key(names[1]));
+}

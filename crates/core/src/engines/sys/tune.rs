@@ -231,8 +231,10 @@ pub(super) fn config(mut config: MountConfig, fields: Fields<'_>) -> Result<Moun
         config.lockout.get_or_insert_default().update(Fields::new(given))?;
     }
     for name in CONFIG_LISTS {
-        if let Some(list) = fields.strings(name)? {
-            config.lists.insert(name.to_owned(), Json::strings(list));
+        match fields.strings(name)? {
+            Some(list) if list.is_empty() => drop(config.lists.remove(name)),
+            Some(list) => drop(config.lists.insert(name.to_owned(), Json::strings(list))),
+            None => {}
         }
     }
     Ok(config)
