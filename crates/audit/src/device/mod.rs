@@ -113,6 +113,11 @@ impl FinishedRecords {
         self.ends.is_empty()
     }
 
+    /// Bytes of the longest body.
+    fn longest(&self) -> usize {
+        self.bodies().map(<[u8]>::len).max().unwrap_or_default()
+    }
+
     /// Takes back all but the first `len`.
     pub fn truncate(&mut self, len: usize) {
         self.ends.truncate(len);
@@ -201,6 +206,7 @@ impl Device {
             keeps_rooms: device.spec.secrecy == Secrecy::Masked,
             retry: RETRY_MIN,
             is_failing: false,
+            has_told_of_long: false,
         };
         thread::Builder::new().name("audit".into()).spawn(move || writer.run())?;
         let (watched, deadline) = (Arc::clone(&device.shared), device.spec.deadline);

@@ -409,3 +409,28 @@ fn a_device_that_works_again_signs_what_it_wrote_when_it_ends() {
     let last = kept.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty()).unwrap();
     assert!(crate::checkpoint::is_one(last), "{}", String::from_utf8_lossy(last));
 }
+
+/// Otherwise whoever writes large secrets keeps the device from everybody.
+#[test]
+fn a_record_that_is_too_long_for_the_destination_fails_alone() {
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = receiver.local_addr().unwrap().to_string();
+    let options = [("address", address.as_str()), ("socket_type", "udp")];
+    let options: DeviceOptions =
+        options.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
+    let spec = DeviceSpec::parse("socket", &options).unwrap();
+    let around = Surroundings { destinations: &crate::sink::Real, anchors: None, node: "n" };
+    let device = Device::start("d/", spec, &[1; SALT_BYTES], Origin::New, &around).unwrap();
+    let submit = |path: &str| {
+        let mut subject = AuditSubject::default();
+        subject.request.path = path;
+        device.submit_test(&subject)
+    };
+    assert!(wait(submit("a")));
+    let long = "x".repeat(crate::limits::DATAGRAM_BYTES_MAX);
+    for _ in 0..3 {
+        assert!(!wait(submit(&long)));
+        assert_eq!(device.health(), Health::Working);
+        assert!(wait(submit("b")));
+    }
+}

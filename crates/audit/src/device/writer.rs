@@ -36,6 +36,8 @@ pub(super) struct WriterThread {
     pub(super) retry: Duration,
     /// Whether nothing was written since it failed: opening alone proves little on a full disk.
     pub(super) is_failing: bool,
+    /// Whether it was told that a record is too long for the destination.
+    pub(super) has_told_of_long: bool,
 }
 
 /// What was written since the last checkpoint.
@@ -85,7 +87,7 @@ impl WriterThread {
     }
 
     /// Waits for something to do, and marks the sink as busy with it.
-    fn next(&self) -> WriterStep {
+    fn next(&mut self) -> WriterStep {
         let mut state = self.shared.lock();
         let mut has_waited = false;
         loop {
@@ -109,16 +111,31 @@ impl WriterThread {
                 return WriterStep::Open;
             }
             if !state.queue.is_empty() {
-                state.busy_since = Some(now);
                 let (mut group, mut bytes) = (Vec::with_capacity(state.queue.len()), 0);
+                let body_bytes_max = self.sink.line_bytes_max().saturating_sub(LINKS_BYTES_MAX);
                 while bytes < GROUP_BYTES
                     && let Some(job) = state.queue.pop_front()
                 {
                     bytes += job.records.bytes();
+                    if job.records.longest() > body_bytes_max {
+                        // It alone fails: it would take with it all that is written together with it.
+                        let _ = job.done.send(false);
+                        if !std::mem::replace(&mut self.has_told_of_long, true) {
+                            tracing::error!(
+                                device = self.name,
+                                "a record is longer than the audit device takes"
+                            );
+                        }
+                        continue;
+                    }
                     group.push(job.records);
                     state.in_flight.push(job.done);
                 }
                 state.queued_bytes = state.queued_bytes.saturating_sub(bytes);
+                if group.is_empty() {
+                    continue;
+                }
+                state.busy_since = Some(now);
                 return WriterStep::Write(group);
             }
             if state.mode == QueueMode::Working && self.unsigned.is_due(now) {
@@ -358,6 +375,7 @@ mod tests {
             keeps_rooms: true,
             retry: RETRY_MIN,
             is_failing: false,
+            has_told_of_long: false,
         }
     }
 

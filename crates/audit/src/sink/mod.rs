@@ -60,6 +60,11 @@ pub trait Sink: Send {
         Ok(Sought::Unknown)
     }
 
+    /// The longest line that an open destination takes, without its newline. A longer one fails by itself, and no other with it.
+    fn line_bytes_max(&self) -> usize {
+        usize::MAX
+    }
+
     /// Writes a group: all of it, or, as far as the destination allows, nothing.
     ///
     /// # Errors

@@ -120,6 +120,13 @@ impl Sink for SocketSink {
         Ok(None)
     }
 
+    fn line_bytes_max(&self) -> usize {
+        match self.transport {
+            SocketTransport::Udp => DATAGRAM_BYTES_MAX,
+            SocketTransport::Tcp | SocketTransport::Unix => usize::MAX,
+        }
+    }
+
     fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
         if let Some(mut connection) = self.connection.take() {
             match connection.write(group) {

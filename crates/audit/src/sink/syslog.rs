@@ -5,8 +5,13 @@ use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
+use rustix::net::sockopt::socket_send_buffer_size;
+
 use super::{LineGroup, Sink};
 use crate::chain::ChainHead;
+
+/// Bytes of a socket's buffer that no datagram may have.
+const KERNEL_BYTES: usize = 32;
 
 pub(super) struct SyslogSink {
     socket: PathBuf,
@@ -28,6 +33,15 @@ impl Sink for SyslogSink {
         connection.connect(&self.socket)?;
         self.connection = Some(connection);
         Ok(None)
+    }
+
+    fn line_bytes_max(&self) -> usize {
+        // What does not fit there at once is refused (`unix_dgram_sendmsg` of Linux).
+        let room = self.connection.as_ref().map(socket_send_buffer_size);
+        match room {
+            Some(Ok(room)) => room.saturating_sub(KERNEL_BYTES + self.header.len()),
+            Some(Err(_)) | None => usize::MAX,
+        }
     }
 
     fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
@@ -61,6 +75,14 @@ mod tests {
             let expected = format!("<38>kallisto[{}]: {line}", std::process::id());
             assert_eq!(std::str::from_utf8(&buffer[..taken]).unwrap(), expected);
         }
+        drop(sink.connection.take());
+        assert_eq!(sink.line_bytes_max(), usize::MAX, "it is not known before");
+        sink.open().unwrap();
+        let most = sink.line_bytes_max();
+        let mut write =
+            |bytes: usize| sink.write(&LineGroup { bytes: &vec![b'x'; bytes], ends: &[bytes] });
+        write(most).unwrap();
+        assert!(write(most + 1).is_err());
         drop(daemon);
         std::fs::remove_file(&path).unwrap();
         assert!(sink.write(&LineGroup { bytes: b"one\n", ends: &[4] }).is_err());
