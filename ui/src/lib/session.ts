@@ -4,7 +4,7 @@
 // never in localStorage, a cookie, an address or a log. A new tab asks a living one. Logout revokes what the page made by a login, and all tabs follow.
 import * as en from '../en/lib/session.ts';
 import { ApiError, call, tryCall, type Auth } from './api.ts';
-import { cover, me, onTokenEnd, token, uiConfig, type Me } from './state.ts';
+import { cover, me, namespace, onTokenEnd, token, uiConfig, type Me } from './state.ts';
 
 const KEY = 'kallisto.session';
 const LAST_MOUNT = 'kallisto.login';
@@ -67,6 +67,7 @@ export async function signIn(
       isOurs: how.isOurs,
       mount: how.mount,
       type: data['type'] ?? 'service',
+      ns: String(data['namespace_path'] ?? '').replace(/\/$/, ''),
     };
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 403 || !how.auth) throw error;
@@ -85,6 +86,7 @@ export async function signIn(
       isOurs: how.isOurs,
       mount: how.mount,
       type: 'service',
+      ns: namespace.peek(),
     };
   }
   await told;

@@ -17,6 +17,8 @@ export interface Me {
   mount: string;
   ttl: number;
   type: string;
+  /** The namespace that the token is of, which may be above the one in view; its cubbyhole is there. */
+  ns: string;
 }
 
 /** The token, in memory; `lib/session` alone writes it and keeps a copy in this tab's storage where allowed. */

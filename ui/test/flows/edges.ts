@@ -407,4 +407,25 @@ export const edges: Flow[] = [
     equal((await dev.must('GET', 'secret/metadata/edges/meta'))['data'].custom_metadata, { due: '2027-01-31T08:00:00Z', owner: 'ada' }, 'as it was edited');
     await one.finish();
   } },
+  { name: 'edges: a link that is made in a namespace below that of the token is among those shared by me', run: async ({ browser, dev }) => {
+    await dev.api('POST', 'sys/namespaces/links', {});
+    await until(async () => [204, 400].includes((await dev.api('POST', 'sys/mounts/kv', { type: 'kv', options: { version: '2' } }, 'root', 'links'))['status']), 'the mount is there');
+    await until(async () => (await dev.api('POST', 'kv/data/a', { data: { k: 'v' } }, 'root', 'links'))['status'] < 300, 'it is written to');
+    await dev.must('PUT', 'sys/policies/acl/links', { policy: 'path "links/kv/*" { capabilities = ["read", "list"] }' });
+    await dev.must('POST', 'auth/userpass/users/lea', { password: 'correct horse battery', token_policies: ['links'] });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('lea');
+    await one.go('/ui/s/kv/a?ns=links');
+    await page.getByRole('button', { name: 'Share once' }).click();
+    await page.getByLabel(/Note/).fill('for ada');
+    await page.getByRole('button', { name: 'Make the link' }).click();
+    await page.getByRole('heading', { name: 'A link that opens once' }).waitFor();
+    await page.keyboard.press('Escape');
+    await one.go('/ui/shared?ns=links');
+    await page.getByText('for ada').waitFor({ timeout: 5000 });
+    await one.go('/ui/shared');
+    await page.getByText('for ada').waitFor({ timeout: 5000 });
+    await one.finish();
+  } },
 ];
