@@ -40,7 +40,11 @@ async function clear(): Promise<void> {
 
 /** Copies text that is no secret. */
 export async function copy(text: string, what: string): Promise<void> {
-  toast((await write(text)) ? en.copied(what) : en.theBrowserDoesNotAllowCopying);
+  if (!(await write(text))) return toast(en.theBrowserDoesNotAllowCopying);
+  // The secret that was there is gone already.
+  clearTimeout(clearing);
+  isDue = false;
+  toast(en.copied(what));
 }
 
 /** Copies a value, and clears the clipboard later. */

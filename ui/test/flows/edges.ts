@@ -428,4 +428,23 @@ export const edges: Flow[] = [
     await page.getByText('for ada').waitFor({ timeout: 5000 });
     await one.finish();
   } },
+  { name: 'edges: what is copied after a secret stays in the clipboard', run: async ({ browser, dev }) => {
+    await dev.must('POST', 'secret/data/edges/copied', { data: { k: 'v' } });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await page.route('**/v1/sys/internal/ui/config', async (route) => {
+      const answer = await route.fetch();
+      const body = await answer.json() as { data: Record<string, unknown> };
+      body.data['clipboard_secs'] = 2;
+      await route.fulfill({ response: answer, json: body });
+    });
+    await one.login('ops');
+    await one.go('/ui/s/secret/edges/copied');
+    await page.getByRole('button', { name: 'Copy k' }).click();
+    await until(async () => (await page.evaluate(() => navigator.clipboard.readText())) === 'v', 'the secret is copied');
+    await page.getByRole('button', { name: 'Copy path' }).click();
+    await page.waitForTimeout(3000);
+    equal(await page.evaluate(() => navigator.clipboard.readText()), 'secret/edges/copied', 'the path is still there');
+    await one.finish();
+  } },
 ];
