@@ -2,6 +2,7 @@
 import { secondsToWait } from '../src/lib/api.ts';
 import { diffData, lineDiff, parts } from '../src/lib/diff.ts';
 import { guess, parseCsv, parseEnv, parseJsonText, write, type Entry } from '../src/lib/formats.ts';
+import { kindOf } from '../src/lib/kinds.ts';
 import { Num, parseJson, writeJson, type Data } from '../src/lib/json.ts';
 import { parseProm } from '../src/lib/prom.ts';
 import { parseQuery } from '../src/lib/search.ts';
@@ -58,6 +59,13 @@ export const units: Flow[] = [
     equal(made.merged as unknown, { a: '2', b: '3' } as unknown, 'only one side touched these');
     equal(made.clashes.map((clash) => clash.key), ['c'], 'both touched these');
     equal(made.fromThem, ['a'], 'taken over');
+  } },
+  { name: 'unit: kinds of values are told, also of tokens that end at no time of a calendar', run: async () => {
+    const part = (claims: object): string => Buffer.from(JSON.stringify(claims)).toString('base64url');
+    const token = (exp: unknown): string => `${part({ alg: 'HS256', typ: 'JWT' })}.${part({ exp })}.x`;
+    ok(kindOf(token(4_102_444_800))?.label.includes('2100-01-01'), 'the end is told');
+    for (const exp of [1e15, -1e15, 1e300, '2100', null]) ok(kindOf(token(exp))?.label.startsWith('JWT'), `no end for ${exp}`);
+    equal([kindOf(parseJson('{"a":1}'))?.label, kindOf(parseJson('{"a":1,"b":2}'))?.label], ['1 key inside', '2 keys inside'], 'one and two');
   } },
   { name: 'unit: words of search, sizes, and names that hide something', run: async () => {
     equal(parseQuery('str owner:ada in:kv/apps/ key:DB_URL due:<30d') as unknown, { name: 'str', within: 'kv/apps/', metadata: 'owner=ada', key: 'DB_URL', due: '30d' } as unknown, 'search');

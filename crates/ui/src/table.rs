@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-MW22AGCP.js",
+        path: "assets/app-4FMDA47V.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-MW22AGCP.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-MW22AGCP.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-MW22AGCP.js.br")),
-        digest: "3f74fd9de617ce5238c0e187414761ba900e2384693b35af5b9e5945ff509b0e",
+        plain: include_bytes!("../dist/assets/app-4FMDA47V.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-4FMDA47V.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-4FMDA47V.js.br")),
+        digest: "6563a758117cede3e052142b4dedd22e5173bc0dc9e8ec0aecab6c9b2e41ec9a",
     },
     PageRow {
         path: "assets/audit-SW3TFMY7.js",
@@ -224,12 +224,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "22fcd0a4cd6c7402b513b9066a76183b8c5b6048a19fca0cf825f8d2a84f67a0",
     },
     PageRow {
-        path: "assets/secrets-FRS5FG7D.js",
+        path: "assets/secrets-62MU5N63.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-FRS5FG7D.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-FRS5FG7D.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-FRS5FG7D.js.br")),
-        digest: "fbc0805a72beb8f4cf40d37267e46d569430e0054dc0424e2120d94dcf1d1a7d",
+        plain: include_bytes!("../dist/assets/secrets-62MU5N63.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-62MU5N63.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-62MU5N63.js.br")),
+        digest: "ea26eb098d4d78c0cae548af74c2272522273658ac8e26be131d29b0c237c275",
     },
     PageRow {
         path: "assets/settings-WQGYX4WI.js",
@@ -325,6 +325,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "d9e2857c48a0a6f33778cddb98c7406f5830864f7bfd91e03c7122f6bb0b858e",
+        digest: "ad855e1a746c9ac46f42d6016c5b3592f3e921cbad5c36fef92cad54fdd2a49f",
     },
 ];

@@ -2,6 +2,7 @@
 import * as en from '../en/lib/kinds.ts';
 import type { Json } from './json.ts';
 import { Num } from './json.ts';
+import { plural } from './time.ts';
 
 export interface Kind {
   label: string;
@@ -20,12 +21,19 @@ const decodePart = (part: string): Record<string, unknown> | undefined => {
   }
 };
 
+/** A time of a token; `undefined` for what is none, or none that a calendar has. */
+function dateOf(seconds: unknown): Date | undefined {
+  const date = new Date(typeof seconds === 'number' ? seconds * 1000 : NaN);
+  return Number.isNaN(date.getTime()) ? undefined : date;
+}
+
 export function kindOf(value: Json): Kind | undefined {
   if (value === null) return { label: en.nullIt };
   if (value instanceof Num) return { label: en.number };
   if (typeof value === 'boolean') return { label: en.trueOrFalse };
   if (Array.isArray(value)) return { label: en.listOf(value.length) };
-  if (typeof value === 'object') return { label: en.keysInside(Object.keys(value).length) };
+  if (typeof value === 'object')
+    return { label: en.keysInside(plural(Object.keys(value).length, en.key)) };
   const pem = /-----BEGIN ([A-Z0-9 ]+)-----/.exec(value);
   if (pem) return { label: en.pemBytes(pem[1]?.toLowerCase(), value.length.toLocaleString('en')) };
   const jwt = /^([\w-]+)\.([\w-]+)\.[\w-]*$/.exec(value);
@@ -33,7 +41,7 @@ export function kindOf(value: Json): Kind | undefined {
     const head = decodePart(jwt[1]);
     const claims = decodePart(jwt[2]);
     if (head && claims) {
-      const ends = typeof claims['exp'] === 'number' ? new Date(claims['exp'] * 1000) : undefined;
+      const ends = dateOf(claims['exp']);
       const lines = Object.entries(claims)
         .slice(0, 12)
         .map(([key, claim]): [string, string] => [
@@ -60,6 +68,6 @@ export function kindOf(value: Json): Kind | undefined {
     }
   }
   if (/^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(value)) return { label: en.url };
-  if (value.includes('\n')) return { label: en.lines(value.split('\n').length) };
+  if (value.includes('\n')) return { label: plural(value.split('\n').length, en.line) };
   return undefined;
 }
