@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-4FMDA47V.js",
+        path: "assets/app-VGDKPCJF.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-4FMDA47V.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-4FMDA47V.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-4FMDA47V.js.br")),
-        digest: "6563a758117cede3e052142b4dedd22e5173bc0dc9e8ec0aecab6c9b2e41ec9a",
+        plain: include_bytes!("../dist/assets/app-VGDKPCJF.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-VGDKPCJF.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-VGDKPCJF.js.br")),
+        digest: "c81714d100b16370a72f70fb8e8239bcd8594e11192881576c88f32a15aecdb3",
     },
     PageRow {
         path: "assets/audit-SW3TFMY7.js",
@@ -304,12 +304,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "9fc8d67933d5249353fb1ddd278bb1a841b04c419fa47138dc5f76ad1ff31a1e",
     },
     PageRow {
-        path: "assets/transit-VNXZBC32.js",
+        path: "assets/transit-BAZHY6N4.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/transit-VNXZBC32.js"),
-        gzip: Some(include_bytes!("../dist/assets/transit-VNXZBC32.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/transit-VNXZBC32.js.br")),
-        digest: "fbf546d2fecf640a796657238cb5a92f7ab756dd3f3cf7a447f7884ff0be5141",
+        plain: include_bytes!("../dist/assets/transit-BAZHY6N4.js"),
+        gzip: Some(include_bytes!("../dist/assets/transit-BAZHY6N4.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/transit-BAZHY6N4.js.br")),
+        digest: "a384519aa9b4bdcac562dd8c7ebc72b21befefee48c4985b88b539492a0ea925",
     },
     PageRow {
         path: "icon.svg",
@@ -325,6 +325,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "ad855e1a746c9ac46f42d6016c5b3592f3e921cbad5c36fef92cad54fdd2a49f",
+        digest: "8aec64484c3f7fa1ee739eb15b10358c68d341f423f91685f205c34870c8a895",
     },
 ];

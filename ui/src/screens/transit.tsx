@@ -3,7 +3,7 @@ import * as common from '../en/common.ts';
 import * as en from '../en/screens/transit.ts';
 import { useState } from 'preact/hooks';
 import { call } from '../lib/api.ts';
-import { copy } from '../lib/clipboard.ts';
+import { copy, copySecret } from '../lib/clipboard.ts';
 import { useAction, useLoad } from '../lib/load.ts';
 import { allMounts } from '../lib/place.ts';
 import { go, href, route } from '../lib/router.ts';
@@ -260,7 +260,7 @@ function Key({ mount, name }: { mount: string; name: string }) {
     >
       <FormError error={rotate.error} />
       <div class="two">
-        <Bench mount={mount} name={name} verbs={verbs} />
+        <Bench mount={mount} name={name} verbs={verbs} isDerived={data['derived'] === true} />
         <Card title={common.key} pad>
           <dl class="kv">
             <dt>{common.kind}</dt>
@@ -428,22 +428,35 @@ function Limits({
   );
 }
 
-function Bench({ mount, name, verbs }: { mount: string; name: string; verbs: Verb[] }) {
+function Bench({
+  mount,
+  name,
+  verbs,
+  isDerived,
+}: {
+  mount: string;
+  name: string;
+  verbs: Verb[];
+  isDerived: boolean;
+}) {
   const [verb, setVerb] = useState<Verb>(verbs[0] ?? 'hmac');
   const [text, setText] = useState('');
   const [signature, setSignature] = useState('');
+  const [context, setContext] = useState('');
   const [result, setResult] = useState('');
   const run = useAction(async () => {
     const input = toBase64(text);
     const body = {
       encrypt: { plaintext: input },
-      decrypt: { ciphertext: text },
-      rewrap: { ciphertext: text },
+      decrypt: { ciphertext: text.trim() },
+      rewrap: { ciphertext: text.trim() },
       sign: { input },
-      verify: { input, signature },
+      verify: { input, signature: signature.trim() },
       hmac: { input },
     }[verb];
-    const { data } = await call<Record<string, any>>('POST', `${mount}${verb}/${name}`, { body });
+    const { data } = await call<Record<string, any>>('POST', `${mount}${verb}/${name}`, {
+      body: isDerived ? { ...body, context: toBase64(context) } : body,
+    });
     setResult(
       verb === 'decrypt'
         ? fromBase64(data['plaintext'] as string)
@@ -478,6 +491,9 @@ function Bench({ mount, name, verbs }: { mount: string; name: string; verbs: Ver
           rows={4}
           mono
         />
+        {isDerived && (
+          <Field label={en.context} value={context} onInput={setContext} mono required />
+        )}
         {verb === 'verify' && (
           <Field label={en.signature} value={signature} onInput={setSignature} mono rows={2} />
         )}
@@ -502,7 +518,7 @@ function Bench({ mount, name, verbs }: { mount: string; name: string; verbs: Ver
             kind="ghost"
             icon="copy"
             label={en.copyTheResult}
-            onClick={() => void copy(result, en.result)}
+            onClick={() => void (verb === 'decrypt' ? copySecret : copy)(result, en.result)}
           />
         </div>
       )}

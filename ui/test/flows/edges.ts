@@ -447,4 +447,22 @@ export const edges: Flow[] = [
     equal(await page.evaluate(() => navigator.clipboard.readText()), 'secret/edges/copied', 'the path is still there');
     await one.finish();
   } },
+  { name: 'edges: a derived key is tried with its context, and blanks around a ciphertext have no meaning', run: async ({ browser, dev }) => {
+    await dev.must('POST', 'transit/keys/derived', { derived: true });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    await one.go('/ui/transit/transit/derived');
+    const form = page.locator('form[data-form="transit/bench"]');
+    await form.getByLabel('Context').fill('tenant-1', { timeout: 5000 });
+    await form.getByLabel('Text', { exact: true }).fill('hello');
+    await form.getByRole('button', { name: 'encrypt' }).click();
+    await page.locator('.code code', { hasText: 'vault:v1:' }).waitFor();
+    const ciphertext = await page.locator('.code code').innerText();
+    await page.getByRole('group').getByRole('button', { name: 'decrypt' }).click();
+    await form.getByLabel('Ciphertext').fill(` ${ciphertext}\n`);
+    await form.getByRole('button', { name: 'decrypt' }).click();
+    await page.locator('.code code', { hasText: /^hello$/ }).waitFor();
+    await one.finish();
+  } },
 ];

@@ -42,3 +42,4 @@ export const saveLimits = 'Save limits';
 export const raiseBothLowestVersionsFirst = 'Raise both lowest versions first';
 export const trimOlderVersions = 'Trim older versions';
 export const deleteKey = 'Delete key';
+export const context = 'Context';
