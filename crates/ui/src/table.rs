@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-VGDKPCJF.js",
+        path: "assets/app-OJI35PK7.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-VGDKPCJF.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-VGDKPCJF.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-VGDKPCJF.js.br")),
-        digest: "c81714d100b16370a72f70fb8e8239bcd8594e11192881576c88f32a15aecdb3",
+        plain: include_bytes!("../dist/assets/app-OJI35PK7.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-OJI35PK7.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-OJI35PK7.js.br")),
+        digest: "06504f7e42f02ec7fbdaff00270b94a13847812d031029ea1552e0a43e933c57",
     },
     PageRow {
         path: "assets/audit-SW3TFMY7.js",
@@ -192,12 +192,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "e40e62e9f6033a86439a8ec64802192222abf114bb7bfeb5f295973b5112a7ca",
     },
     PageRow {
-        path: "assets/people-KSANRZBV.js",
+        path: "assets/people-WNCSWXJO.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/people-KSANRZBV.js"),
-        gzip: Some(include_bytes!("../dist/assets/people-KSANRZBV.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/people-KSANRZBV.js.br")),
-        digest: "ab567099bcb64d185d15244ef9d212ad1b559b78318070a61137e78f368a9319",
+        plain: include_bytes!("../dist/assets/people-WNCSWXJO.js"),
+        gzip: Some(include_bytes!("../dist/assets/people-WNCSWXJO.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/people-WNCSWXJO.js.br")),
+        digest: "5e8969966dd6099c22bc44140c82b36e9499fd5b721c0c5cb030b12e4c8eac30",
     },
     PageRow {
         path: "assets/policies-ZRM76GIO.js",
@@ -325,6 +325,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "8aec64484c3f7fa1ee739eb15b10358c68d341f423f91685f205c34870c8a895",
+        digest: "f2b3fb35a7356aab2a026e9c68cd6a554432d8fa568eab36447488e8c77fc520",
     },
 ];

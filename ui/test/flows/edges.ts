@@ -465,4 +465,34 @@ export const edges: Flow[] = [
     await page.locator('.code code', { hasText: /^hello$/ }).waitFor();
     await one.finish();
   } },
+  { name: 'edges: setting up a login method anew keeps the settings that its form does not have', run: async ({ browser, dev }) => {
+    await dev.api('POST', 'sys/auth/edgekept', { type: 'jwt' });
+    await dev.must('POST', 'auth/edgekept/config', { jwt_validation_pubkeys: [generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey.export({ type: 'spki', format: 'pem' })], jwt_supported_algs: ['ES256'], bound_issuer: 'a' });
+    await dev.api('POST', 'sys/auth/edgekube', { type: 'kubernetes' });
+    const ca = (await dev.api('POST', 'sys/mounts/edgeca', { type: 'pki' }), await dev.must('POST', 'edgeca/root/generate/internal', { common_name: 'ca' }))['data'].certificate as string;
+    await dev.must('POST', 'auth/edgekube/config', { kubernetes_host: 'https://127.0.0.1:6443', kubernetes_ca_cert: ca, token_reviewer_jwt: 'eyJhbGciOiJub25lIn0.e30.x', disable_local_ca_jwt: true });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    const form = page.locator('form[data-form="logins/config"]');
+    await one.go('/ui/people/logins/edgekept/');
+    await page.getByRole('button', { name: 'Set up' }).click();
+    await form.getByLabel('Issuer').fill('b');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.waitFor({ state: 'detached' });
+    const jwt = (await dev.must('GET', 'auth/edgekept/config'))['data'];
+    equal([jwt.bound_issuer, jwt.jwt_supported_algs, jwt.jwt_validation_pubkeys.length], ['b', ['ES256'], 1], 'the key and the algorithms are still there');
+    await one.go('/ui/people/logins/edgekube/');
+    await page.getByRole('button', { name: 'Set up' }).click();
+    await form.getByLabel('Address of the cluster').fill('https://127.0.0.1:6444');
+    await form.getByText('Needed again').waitFor({ timeout: 5000 });
+    await form.getByLabel('Token that may review tokens').fill('eyJhbGciOiJub25lIn0.e30.y');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.waitFor({ state: 'detached' });
+    const kube = (await dev.must('GET', 'auth/edgekube/config'))['data'];
+    equal([kube.kubernetes_host, kube.disable_local_ca_jwt, kube.token_reviewer_jwt_set], ['https://127.0.0.1:6444', true, true], 'the token and the switch are still there');
+    for (const name of ['edgekept', 'edgekube']) await dev.must('DELETE', `sys/auth/${name}`);
+    await dev.must('DELETE', 'sys/mounts/edgeca');
+    await one.finish();
+  } },
 ];

@@ -21,6 +21,7 @@ export const tokenThatReviews = 'Token that may review tokens';
 export const addressOfTheKeys = 'Address of the keys (JWKS)';
 export const issuer = 'Issuer';
 export const neverShown = 'It is kept, and never shown.';
+export const neededAgain = 'Needed again: saving replaces the whole configuration, and the server never shows it.';
 export const itIsSetUp = (mount: string): string => `${mount}/ is set up`;
 export const setUpMount = (mount: string): string => `Set up ${mount}/`;
 export const allSettings = 'All settings';

@@ -79,6 +79,17 @@ export const CONFIG: Record<string, Setting[]> = {
   ],
 };
 
+/** Methods whose configuration a write replaces as a whole, as with Vault: what is not sent is gone. */
+const REPLACED = ['jwt', 'oidc', 'kubernetes'];
+/** What the server tells of such a configuration beside its settings. */
+const TOLD = ['status', 'token_reviewer_jwt_set'];
+/** Whether there is a secret that the next write has to have again. */
+const isHeld = (name: string, now: Record<string, any>): boolean =>
+  (name === 'oidc_client_secret' && Boolean(now['oidc_client_id'])) ||
+  (name === 'token_reviewer_jwt' && now['token_reviewer_jwt_set'] === true);
+const isEmpty = (value: unknown): boolean =>
+  value === null || (typeof value === 'object' ? Object.keys(value).length === 0 : value === '');
+
 export function Configure({
   mount,
   type,
@@ -95,13 +106,13 @@ export function Configure({
   const valueOf = ({ name }: Setting): string =>
     values[name] ?? (typeof now[name] === 'string' ? (now[name] as string) : '');
   const run = useAction(async () => {
-    await call('POST', `auth/${mount}/config`, {
-      body: Object.fromEntries(
-        settings
-          .map((one): [string, string] => [one.name, valueOf(one)])
-          .filter(([name, value]) => value !== '' || values[name] !== undefined),
-      ),
-    });
+    const kept = REPLACED.includes(type)
+      ? Object.entries(now).filter(([name, value]) => !TOLD.includes(name) && !isEmpty(value))
+      : [];
+    const set = settings
+      .map((one): [string, string] => [one.name, valueOf(one)])
+      .filter(([name, value]) => value !== '' || values[name] !== undefined);
+    await call('POST', `auth/${mount}/config`, { body: Object.fromEntries([...kept, ...set]) });
     toast(en.itIsSetUp(mount));
     close(true);
   });
@@ -132,9 +143,12 @@ export function Configure({
             autofocus={i === 0}
             {...(one.rows ? { rows: one.rows } : {})}
             {...(one.masked ? { masked: true } : {})}
-            {...(one.required ? { required: true } : {})}
+            {...(one.required || isHeld(one.name, now) ? { required: true } : {})}
             {...(one.placeholder ? { placeholder: one.placeholder } : {})}
-            hint={one.hint ?? (one.masked ? en.neverShown : undefined)}
+            hint={
+              one.hint ??
+              (isHeld(one.name, now) ? en.neededAgain : one.masked ? en.neverShown : undefined)
+            }
           />
         ))}
         <FormError error={run.error} />
