@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-OJI35PK7.js",
+        path: "assets/app-YTEOLJGM.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-OJI35PK7.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-OJI35PK7.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-OJI35PK7.js.br")),
-        digest: "06504f7e42f02ec7fbdaff00270b94a13847812d031029ea1552e0a43e933c57",
+        plain: include_bytes!("../dist/assets/app-YTEOLJGM.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-YTEOLJGM.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-YTEOLJGM.js.br")),
+        digest: "cee14021cdac3214e057edc02d03de9184bec7430b581a7ea25b8de5d38c1e0c",
     },
     PageRow {
         path: "assets/audit-SW3TFMY7.js",
@@ -232,12 +232,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "ea26eb098d4d78c0cae548af74c2272522273658ac8e26be131d29b0c237c275",
     },
     PageRow {
-        path: "assets/settings-WQGYX4WI.js",
+        path: "assets/settings-3V3Y4RTW.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/settings-WQGYX4WI.js"),
-        gzip: Some(include_bytes!("../dist/assets/settings-WQGYX4WI.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/settings-WQGYX4WI.js.br")),
-        digest: "35ac0af10042c251c15859de495a2b7f0c97fb95cac9acded9610b94e1c21182",
+        plain: include_bytes!("../dist/assets/settings-3V3Y4RTW.js"),
+        gzip: Some(include_bytes!("../dist/assets/settings-3V3Y4RTW.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/settings-3V3Y4RTW.js.br")),
+        digest: "6e35583ed604cf3179f349d0246ea7fb484e059515c7026666f931dee983d38a",
     },
     PageRow {
         path: "assets/setup-NVXSEBBT.js",
@@ -325,6 +325,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "f2b3fb35a7356aab2a026e9c68cd6a554432d8fa568eab36447488e8c77fc520",
+        digest: "7a7ab4882d952d6d88948fcfd84b336b3701e9a71a8a412099e99082c689ce4d",
     },
 ];

@@ -495,4 +495,18 @@ export const edges: Flow[] = [
     await dev.must('DELETE', 'sys/mounts/edgeca');
     await one.finish();
   } },
+  { name: 'edges: a new namespace with the name of one that exists leaves that as it is', run: async ({ browser, dev }) => {
+    await dev.must('POST', 'sys/namespaces/edgemeta', { custom_metadata: { owner: 'ada' } });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    await one.go('/ui/settings/namespaces');
+    await page.getByRole('row', { name: /edgemeta/ }).waitFor();
+    await page.getByLabel('New namespace').fill('edgemeta');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await page.locator('.note.bad').waitFor({ timeout: 5000 });
+    equal((await dev.must('GET', 'sys/namespaces/edgemeta'))['data'].custom_metadata, { owner: 'ada' }, 'its metadata is still there');
+    await dev.api('DELETE', 'sys/namespaces/edgemeta');
+    await one.finish();
+  } },
 ];

@@ -150,6 +150,9 @@ export function NamespacesSettings() {
   }, []);
   const [name, setName] = useState('');
   const make = useAction(async () => {
+    // The server takes a name that is there for a change of that namespace, and its metadata is gone.
+    if (loaded.data?.some(([there]) => there === name.trim().replace(/^\/+|\/+$/g, '')))
+      throw new Error(common.thereIsOneWithThisName);
     await call('POST', `sys/namespaces/${name}`, { body: {} });
     toast(en.namespaceCreated(name));
     setName('');
