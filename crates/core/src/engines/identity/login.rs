@@ -262,7 +262,8 @@ mod tests {
         let body = format!(r#"{{"policies":"int","member_entity_ids":["{entity}"]}}"#);
         write(&core, "identity/group/name/inside", &body);
         let alias = named("admins").alias.clone().unwrap();
-        let path = Path::decode(&format!("identity/group-alias/id/{}", alias.id)).unwrap();
+        let path = format!("identity/group-alias/id/{}", alias.id);
+        let path = Path::decode(&path).unwrap();
         let request = Request {
             token: Some(TokenText::new("root")),
             ..Request::new(Operation::Delete, path, Timestamp::UNIX_EPOCH)
