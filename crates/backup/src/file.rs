@@ -122,7 +122,11 @@ impl FileReader {
         let mut plain = Vec::with_capacity(bytes.len());
         self.gzip.take(bytes, &mut plain)?;
         let mut parts = Vec::new();
-        for member in self.tar.take(&plain)? {
+        self.tar.feed(&plain);
+        // The sums grow with the state; they are as long as those of what was read.
+        while let Some(member) =
+            self.tar.next(|name| if name == SUMS { self.sums.len() } else { 0 })?
+        {
             parts.extend(self.member(member)?);
         }
         Ok(parts)
@@ -171,5 +175,38 @@ impl FileReader {
             }
             _ => Err("files are missing or out of order".into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_store::{BackupHead, BackupWriter, CHUNK_BYTES_MAX, Chunks, Record, Seqno};
+
+    use super::*;
+
+    /// Those of a state of some 130 GB are: it has half a million chunks.
+    #[test]
+    fn sums_that_are_longer_than_a_chunk_may_be_are_read() {
+        let record = Record { value: Bytes::from_static(b"v"), seqno: Seqno(3) };
+        let records = std::iter::once((Box::from(*b"k"), record));
+        let head = BackupHead { store_id: [7; 16], index: 9, term: 2 };
+        let mut chunks = BackupWriter::new(head, records);
+        let mut file = Vec::new();
+        let mut writer = FileWriter::begin(b"{}", &mut file);
+        while let Some(chunk) = chunks.next_chunk().unwrap() {
+            writer.put_chunk(&chunk, &mut file);
+        }
+        let mut reader = FileReader::default();
+        // In place of the chunks that there would be before.
+        let before = "0".repeat(CHUNK_BYTES_MAX);
+        writer.sums.insert_str(0, &before);
+        reader.sums.insert_str(0, &before);
+        writer.end(|_| [7; 32], &mut file);
+        let mut parts = Vec::new();
+        for piece in file.chunks(1 << 20) {
+            parts.extend(reader.take(piece).unwrap());
+        }
+        assert_eq!(parts.last(), Some(&FilePart::Tag(vec![7; 32])));
+        assert_eq!(reader.records(), Ok(1));
     }
 }

@@ -17,7 +17,7 @@
 //!
 //! Invariants:
 //! - A file that ends early, or of which a byte was changed, is never called whole.
-//! - A reader holds one chunk at a time ([`kallisto_store::CHUNK_BYTES_MAX`]).
+//! - A reader holds one chunk at a time ([`kallisto_store::CHUNK_BYTES_MAX`]), and the sums of those that it read.
 
 #![forbid(unsafe_code)]
 

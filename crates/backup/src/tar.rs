@@ -1,8 +1,6 @@
 //! tar, as much of it as a backup needs: regular files with short names (POSIX ustar).
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-use std::collections::VecDeque;
-
 use kallisto_store::CHUNK_BYTES_MAX;
 
 /// Bytes of a block: a header is one, a file is filled up to one.
@@ -16,6 +14,8 @@ const TIME: usize = 136;
 const CHECKSUM: std::ops::Range<usize> = 148..156;
 const KIND: usize = 156;
 const MAGIC: usize = 257;
+/// What is said of a file that cannot be read.
+const DAMAGED: &str = "it is damaged";
 
 /// Appends a file.
 pub(crate) fn put(name: &str, bytes: &[u8], out: &mut Vec<u8>) {
@@ -61,8 +61,10 @@ pub(crate) struct TarMember {
 /// Reads files as their bytes come.
 #[derive(Default)]
 pub(crate) struct TarReader {
-    /// What is not read yet: less than the next file, or its header.
+    /// What came.
     held: Vec<u8>,
+    /// Up to where it is read: less than the next file, or its header, is left.
+    at: usize,
     over: bool,
 }
 
@@ -72,55 +74,69 @@ impl TarReader {
         self.over
     }
 
-    /// The files that are whole with `input`.
+    /// Takes what came.
+    pub(crate) fn feed(&mut self, input: &[u8]) {
+        if self.over {
+            return;
+        }
+        self.held.drain(..self.at);
+        self.at = 0;
+        self.held.extend_from_slice(input);
+    }
+
+    /// The next file, once it is whole: of at most [`CHUNK_BYTES_MAX`] bytes, or what `bytes_max` says of its name, if that is more.
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub(crate) fn take(&mut self, input: &[u8]) -> Result<VecDeque<TarMember>, &'static str> {
-        let mut members = VecDeque::new();
-        self.held.extend_from_slice(input);
-        let mut at = 0;
-        while !self.over {
-            let rest = self.held.get(at..).unwrap_or_default();
-            let Some((head, rest)) = rest.split_first_chunk::<BLOCK_BYTES>() else { break };
-            if head.iter().all(|&byte| byte == 0) {
-                self.over = true;
-                break;
-            }
-            let (name, len) = read_head(head)?;
-            let filled = len.next_multiple_of(BLOCK_BYTES);
-            let Some(bytes) = rest.get(..filled) else { break };
-            let bytes = bytes.get(..len).unwrap_or_default().to_vec();
-            members.push_back(TarMember { name, bytes });
-            at += BLOCK_BYTES + filled;
+    pub(crate) fn next(
+        &mut self,
+        bytes_max: impl FnOnce(&str) -> usize,
+    ) -> Result<Option<TarMember>, &'static str> {
+        let rest = self.held.get(self.at..).unwrap_or_default();
+        let Some((head, rest)) = rest.split_first_chunk::<BLOCK_BYTES>().filter(|_| !self.over)
+        else {
+            return Ok(None);
+        };
+        if head.iter().all(|&byte| byte == 0) {
+            self.over = true;
+            (self.held, self.at) = (Vec::new(), 0);
+            return Ok(None);
         }
-        self.held.drain(..at);
-        if self.over {
-            self.held.clear();
+        let (name, len) = read_head(head)?;
+        if len > bytes_max(&name).max(CHUNK_BYTES_MAX) {
+            return Err(DAMAGED);
         }
-        Ok(members)
+        let filled = len.next_multiple_of(BLOCK_BYTES);
+        let Some(bytes) = rest.get(..filled) else { return Ok(None) };
+        let bytes = bytes.get(..len).unwrap_or_default().to_vec();
+        self.at += BLOCK_BYTES + filled;
+        Ok(Some(TarMember { name, bytes }))
     }
 }
 
 fn read_head(head: &[u8; BLOCK_BYTES]) -> Result<(String, usize), &'static str> {
-    let damaged = "it is damaged";
     let octal = |range: std::ops::Range<usize>| {
         let text = std::str::from_utf8(head.get(range)?).ok()?;
         usize::from_str_radix(text.trim_matches(['\0', ' ']), 8).ok()
     };
     if octal(CHECKSUM) != usize::try_from(checksum(head)).ok() {
-        return Err(damaged);
+        return Err(DAMAGED);
     }
-    let len = octal(SIZE).filter(|&len| len <= CHUNK_BYTES_MAX).ok_or(damaged)?;
+    let len = octal(SIZE).ok_or(DAMAGED)?;
     let name = head.split(|&byte| byte == 0).next().unwrap_or_default();
     let is_file = matches!(head.get(KIND), Some(b'0' | 0)) && name.len() <= NAME_BYTES_MAX;
-    let name = std::str::from_utf8(name).ok().filter(|_| is_file).ok_or(damaged)?;
+    let name = std::str::from_utf8(name).ok().filter(|_| is_file).ok_or(DAMAGED)?;
     Ok((name.to_owned(), len))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn take(reader: &mut TarReader, input: &[u8]) -> Result<Vec<TarMember>, &'static str> {
+        reader.feed(input);
+        std::iter::from_fn(|| reader.next(|_| 0).transpose()).collect()
+    }
 
     #[test]
     fn files_come_back_in_any_pieces() {
@@ -130,8 +146,10 @@ mod tests {
         end(&mut tar);
         for piece in [1, 100, 512, tar.len()] {
             let mut reader = TarReader::default();
-            let read: Vec<TarMember> =
-                tar.chunks(piece).flat_map(|piece| reader.take(piece).unwrap()).collect();
+            let mut read = Vec::new();
+            for piece in tar.chunks(piece) {
+                read.extend(take(&mut reader, piece).unwrap());
+            }
             assert!(reader.is_over());
             let read: Vec<_> = read.into_iter().map(|member| (member.name, member.bytes)).collect();
             let expected = files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.clone()));
@@ -145,7 +163,7 @@ mod tests {
         put("a", b"bytes", &mut tar);
         let mut changed = tar.clone();
         changed.iter_mut().take(1).for_each(|byte| *byte = b'b');
-        assert!(TarReader::default().take(&changed).is_err());
+        assert!(take(&mut TarReader::default(), &changed).is_err());
         let mut immense = [0; BLOCK_BYTES];
         immense.iter_mut().zip(&tar).for_each(|(to, from)| *to = *from);
         immense.iter_mut().skip(SIZE.start).take(11).for_each(|byte| *byte = b'7');
@@ -155,6 +173,6 @@ mod tests {
             .skip(CHECKSUM.start)
             .zip(sum.as_bytes())
             .for_each(|(to, from)| *to = *from);
-        assert!(TarReader::default().take(&immense).is_err());
+        assert!(take(&mut TarReader::default(), &immense).is_err());
     }
 }
