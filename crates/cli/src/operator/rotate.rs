@@ -8,7 +8,7 @@ use super::{key_status, print};
 use crate::progress::Progress;
 use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
-use kallisto_command::error::Error;
+use kallisto_command::error::{EXIT_SERVER, Error};
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::Json;
 use kallisto_command::outcome::Outcome;
@@ -38,29 +38,35 @@ impl Rotate {
         let client = Client::new(&config)?;
         let request = ClientRequest::new(Method::Put, "sys/rotate");
         client.send(&request).map_err(Error::doing("Error rotating key"))?;
-        if self.wait {
-            wait(&client)?;
-        }
+        let damaged = if self.wait { wait(&client)? } else { 0 };
         let mut outcome = key_status::show(&key_status::read(&client)?, &config)?;
         if config.format == OutputFormat::Table {
             outcome.stdout.splice(0..0, *b"Success! Rotated key\n\n");
         }
-        Ok(outcome)
+        if damaged == 0 {
+            return Ok(outcome);
+        }
+        let records = if damaged == 1 { "record is" } else { "records are" };
+        let notice = format!(
+            "{damaged} {records} damaged and cannot be re-encrypted. The log of the server that leads names them.\n"
+        );
+        Ok(outcome.with_notice(&notice).with_code(EXIT_SERVER))
     }
 }
 
-/// Asks how far the re-encryption is until nothing is left. Whoever leads does it, so another leader goes on where the
-/// last one was.
-fn wait(client: &Client<'_>) -> Result<(), Error> {
+/// Asks how far the re-encryption is until nothing is left but records that are damaged, and says how many those are. Whoever leads does it, so another
+/// leader goes on where the last one was.
+fn wait(client: &Client<'_>) -> Result<u64, Error> {
     let doing = "Error reading the progress of the re-encryption";
     let progress = Progress::start();
     let mut total = 0;
     loop {
         let answer = client.send(&ClientRequest::get("sys/rotate/progress"));
         let state = print::object(answer.map_err(Error::doing(doing))?, doing)?;
-        let left = state.get("left").and_then(as_u64).unwrap_or(0);
-        if state.get("running") != Some(&Json::Bool(true)) && left == 0 {
-            return Ok(());
+        let count = |name| state.get(name).and_then(as_u64).unwrap_or(0);
+        let (left, damaged) = (count("left"), count("damaged"));
+        if state.get("running") != Some(&Json::Bool(true)) && left <= damaged {
+            return Ok(damaged);
         }
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         if left > total {

@@ -1,9 +1,12 @@
 //! Rotation: a new data key, and the old records under it in the background.
 //!
+//! A record that is damaged is named in the log and left as it is; the others are not kept waiting for it.
+//!
 //! New writes use the new key from the moment its keyring is committed; the re-encryption reads
 //! every record under an older key and writes it back unless another write was faster. Whoever leads goes on with it
 //! until it has seen that nothing is left: the leader that began may be gone.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -22,6 +25,8 @@ use crate::view::NamespaceContext;
 const PASS_RECORDS_MAX: usize = 1 << 16;
 /// Records written back in one batch.
 const BATCH_RECORDS_MAX: usize = 128;
+/// Damaged records that are passed over; with more, the re-encryption stops.
+const DAMAGED_MAX: usize = 1 << 12;
 /// Their bytes. A larger record has a batch of its own.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
@@ -81,7 +86,12 @@ pub(crate) fn start_reencryption(context: &Arc<NamespaceContext>) -> Result<(), 
             context.reencryption.running.store(0, Ordering::Release);
         }
         match outcome {
-            Ok(records) => tracing::info!(records, "re-encrypted"),
+            Ok(Reencrypted { records, damaged: 0 }) => tracing::info!(records, "re-encrypted"),
+            Ok(Reencrypted { records, damaged }) => tracing::error!(
+                records,
+                damaged,
+                "re-encrypted all but damaged records, which stay under an older key; the log names them"
+            ),
             Err(error) => tracing::error!(%error, "re-encryption stopped"),
         }
     };
@@ -91,27 +101,41 @@ pub(crate) fn start_reencryption(context: &Arc<NamespaceContext>) -> Result<(), 
     })
 }
 
-/// Passes over the store until no record is under an older key.
-fn reencrypt(context: &Weak<NamespaceContext>) -> Result<u64, StoreError> {
-    let mut total = 0;
+/// What a re-encryption did.
+struct Reencrypted {
+    /// Records written back.
+    records: u64,
+    /// Records passed over, since they are damaged.
+    damaged: u64,
+}
+
+/// Passes over the store until no record is under an older key but those that are damaged.
+fn reencrypt(context: &Weak<NamespaceContext>) -> Result<Reencrypted, StoreError> {
+    let (mut records, mut damaged) = (0, HashSet::new());
+    let ended =
+        |records, damaged: &HashSet<_>| Ok(Reencrypted { records, damaged: damaged.len() as u64 });
+    if let Some(live) = context.upgrade() {
+        live.reencryption.damaged.store(0, Ordering::Relaxed);
+    }
     loop {
-        let Some(live) = context.upgrade() else { return Ok(total) };
+        let Some(live) = context.upgrade() else { return ended(records, &damaged) };
         let active = live.store.keys().load().active_version();
-        let StaleRecords { first: stale, count } = find_stale(&live, active)?;
+        let StaleRecords { first: stale, count } = find_stale(&live, active, &damaged)?;
         live.reencryption.left.store(count, Ordering::Relaxed);
         if stale.is_empty() {
             live.reencryption.finished.store(u64::from(active), Ordering::Release);
-            return Ok(total);
+            return ended(records, &damaged);
         }
         drop(live);
         for chunk in stale.chunks(BATCH_RECORDS_MAX) {
-            let Some(live) = context.upgrade() else { return Ok(total) };
-            let written = write_back(&live, chunk)?;
+            let Some(live) = context.upgrade() else { return ended(records, &damaged) };
+            let written = write_back(&live, chunk, &mut damaged)?;
             live.reencryption.done.fetch_add(written, Ordering::Relaxed);
+            live.reencryption.damaged.store(damaged.len() as u64, Ordering::Relaxed);
             // Nobody else writes it while this runs.
             let left = live.reencryption.left.load(Ordering::Relaxed);
             live.reencryption.left.store(left.saturating_sub(written), Ordering::Relaxed);
-            total += written;
+            records += written;
         }
     }
 }
@@ -119,19 +143,23 @@ fn reencrypt(context: &Weak<NamespaceContext>) -> Result<u64, StoreError> {
 /// Records under an older key.
 #[derive(Default)]
 struct StaleRecords {
-    /// The logical keys of the first [`PASS_RECORDS_MAX`].
+    /// The storage keys of the first [`PASS_RECORDS_MAX`] that are not known to be damaged.
     first: Vec<Vec<u8>>,
-    /// How many there are.
+    /// How many there are, damaged or not.
     count: u64,
 }
 
-fn find_stale(context: &NamespaceContext, active: u32) -> Result<StaleRecords, StoreError> {
+fn find_stale(
+    context: &NamespaceContext,
+    active: u32,
+    damaged: &HashSet<Vec<u8>>,
+) -> Result<StaleRecords, StoreError> {
     let mut stale = StaleRecords::default();
     context.store.below().scan(&[], &mut |key, record| {
         let older = envelope_key_version(&record.value).is_some_and(|version| version < active);
         if key.first() != Some(&kind::BARRIER) && older {
             stale.count += 1;
-            if stale.first.len() < PASS_RECORDS_MAX {
+            if stale.first.len() < PASS_RECORDS_MAX && !damaged.contains(key) {
                 stale.first.push(key.to_vec());
             }
         }
@@ -141,11 +169,24 @@ fn find_stale(context: &NamespaceContext, active: u32) -> Result<StaleRecords, S
 }
 
 /// Seals records anew, each on the condition that it is still the one that was read. When one lost
-/// its race the others of its batch are found again by the next pass.
-fn write_back(context: &NamespaceContext, storage_keys: &[Vec<u8>]) -> Result<u64, StoreError> {
+/// its race the others of its batch are found again by the next pass. Those that do not open are added to `damaged`.
+fn write_back(
+    context: &NamespaceContext,
+    storage_keys: &[Vec<u8>],
+    damaged: &mut HashSet<Vec<u8>>,
+) -> Result<u64, StoreError> {
     let (mut batch, mut bytes, mut written) = (Batch::new(), 0, 0);
     for storage in storage_keys {
-        let Some((key, record)) = context.store.get_stored(storage)? else { continue };
+        let (key, record) = match context.store.get_stored(storage) {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            Err(error @ StoreError::Damaged(_)) if damaged.len() < DAMAGED_MAX => {
+                tracing::error!(%error, "a record is not re-encrypted");
+                damaged.insert(storage.clone());
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if bytes + record.value.len() > BATCH_BYTES_MAX {
             written += commit_back(context, std::mem::take(&mut batch))?;
             bytes = 0;

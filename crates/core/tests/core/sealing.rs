@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kallisto_core::{AutoSeal, BackgroundTask, Error, Operation, OwnThreads, Response, Threads};
-use kallisto_store::{Batch, Records, Store, Visit};
+use kallisto_store::{Batch, MemoryStore, Records, Store, Visit};
 
 use crate::support::{Site, ask, data_text, sealed};
 
@@ -181,6 +181,63 @@ fn large_records_are_reencrypted_too() {
     });
     assert_eq!(old.count(), 0);
     site.assert_holds("large/7", &large);
+}
+
+/// Damages two records on the disk before the re-encryption begins.
+struct Damaging {
+    store: Arc<MemoryStore>,
+}
+
+impl Threads for Damaging {
+    fn start(&self, name: &'static str, task: BackgroundTask) -> std::io::Result<()> {
+        if name != "reencrypt" {
+            return OwnThreads.start(name, task);
+        }
+        let mut batch = Batch::new();
+        // The view does not hear of it.
+        self.store.detach();
+        let mut damaged = 0;
+        let scanned = self.store.scan(&[], &mut |key, record| {
+            if key[0] != 0 && damaged < 2 {
+                let mut value = record.value.to_vec();
+                *value.last_mut().unwrap() ^= 1;
+                batch.put(key.to_vec(), value);
+                damaged += 1;
+            }
+            Visit::Continue
+        });
+        scanned.unwrap();
+        pollster::block_on(self.store.commit(batch)).unwrap();
+        task();
+        Ok(())
+    }
+
+    fn pause(&self, duration: std::time::Duration) {
+        OwnThreads.pause(duration);
+    }
+
+    fn wait(&self, future: std::pin::Pin<&mut dyn Future<Output = ()>>) {
+        OwnThreads.wait(future);
+    }
+}
+
+#[test]
+fn records_that_are_damaged_keep_no_others_from_being_reencrypted() {
+    let site = Site::open(1 << 20);
+    (0..300).for_each(|n| site.put(&format!("r/{n}"), &format!("value {n}")));
+    pollster::block_on(site.core.seal()).unwrap();
+    let threads = Arc::new(Damaging { store: Arc::clone(&site.store) });
+    let core = sealed(Arc::clone(&site.store), 1 << 20).with_threads(threads as _);
+    let site = Site { store: Arc::clone(&site.store), core, keys: site.keys.clone() };
+    site.unseal();
+    site.ask(Operation::Update, "sys/rotate", "").unwrap();
+    let old = stored(&site).into_iter().filter(|(key, value)| {
+        key[0] != 0 && kallisto_barrier::envelope_key_version(value) != Some(2)
+    });
+    assert_eq!(old.count(), 2);
+    let told = data_text(site.ask(Operation::Read, "sys/rotate/progress", "").unwrap());
+    assert!(told.contains(r#""left":2"#) && told.contains(r#""damaged":2"#), "{told}");
+    assert!(told.contains(r#""running":false"#), "{told}");
 }
 
 /// Every pair of a few records swapped below the barrier: nothing opens in another's place.

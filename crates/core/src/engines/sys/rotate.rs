@@ -37,6 +37,7 @@ pub(super) fn progress(context: &NamespaceContext) -> Response {
     let state = &context.reencryption;
     Response::data(&Json::object([
         ("running", (state.running.load(Ordering::Acquire) == 1).into()),
+        ("damaged", state.damaged.load(Ordering::Relaxed).into()),
         ("left", state.left.load(Ordering::Relaxed).into()),
         ("reencrypted", state.done.load(Ordering::Relaxed).into()),
     ]))
