@@ -18,6 +18,10 @@ pub const DIAL_TIMEOUT: Duration = Duration::from_millis(1000);
 pub const DIAL_PAUSE: Duration = Duration::from_millis(30);
 /// Messages that wait for one peer.
 pub const MESSAGES_MAX: usize = 4096;
+/// Their bytes; one message may be as large as it likes within its own limit.
+pub const MESSAGES_BYTES_MAX: usize = 64 << 20;
+/// Messages of at most so many bytes, such as heartbeats, wait beyond [`MESSAGES_BYTES_MAX`] too.
+pub const SMALL_MESSAGE_BYTES: usize = 1 << 10;
 /// Bytes of messages that are written at a time.
 pub const WRITE_BYTES: usize = 1 << 20;
 /// Requests that wait to be sent to one peer.
@@ -37,4 +41,5 @@ pub const KEEPALIVE_TIME: Duration = Duration::from_secs(10);
 pub const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 
 const _: () = assert!(MESSAGE_BYTES_MAX < FRAME_BYTES_MAX);
+const _: () = assert!(MESSAGE_BYTES_MAX < MESSAGES_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX < FRAME_BYTES_MAX);

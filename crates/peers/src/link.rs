@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use kallisto_store::{ChunkSink, Peer};
@@ -15,7 +16,8 @@ use tokio_rustls::client::TlsStream;
 
 use crate::frame::{self, FrameKind, Hello, LinkPurpose};
 use crate::limits::{
-    CHUNK_TIMEOUT, CHUNKS_MAX, DIAL_PAUSE, DIAL_TIMEOUT, MESSAGES_MAX, UNREAD_TIMEOUT, WRITE_BYTES,
+    CHUNK_TIMEOUT, CHUNKS_MAX, DIAL_PAUSE, DIAL_TIMEOUT, MESSAGES_BYTES_MAX, MESSAGES_MAX,
+    SMALL_MESSAGE_BYTES, UNREAD_TIMEOUT, WRITE_BYTES,
 };
 use crate::port::PortShared;
 use crate::reach::PeerReach;
@@ -46,9 +48,54 @@ pub(crate) async fn dial(
     timeout(DIAL_TIMEOUT, dialling).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Starts the lane of messages to a peer; it ends when the sender is dropped.
-pub(crate) fn start(shared: &Arc<PortShared>, to: u64) -> mpsc::Sender<Vec<u8>> {
-    let (sender, mut messages) = mpsc::channel(MESSAGES_MAX);
+/// Where messages to a peer wait for its lane.
+pub(crate) struct Link {
+    messages: mpsc::Sender<Vec<u8>>,
+    bytes: Arc<AtomicUsize>,
+}
+
+/// The lane's end of it.
+struct LinkQueue {
+    messages: mpsc::Receiver<Vec<u8>>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Link {
+    fn new() -> (Self, LinkQueue) {
+        let (sender, messages) = mpsc::channel(MESSAGES_MAX);
+        let bytes = Arc::<AtomicUsize>::default();
+        (Self { messages: sender, bytes: Arc::clone(&bytes) }, LinkQueue { messages, bytes })
+    }
+
+    /// Has a message wait. A full queue loses it: the peer is slow or gone, and Raft sends what it still needs again.
+    pub(crate) fn send(&self, message: Vec<u8>) {
+        let len = message.len();
+        // A counter, which orders nothing.
+        let waiting = self.bytes.fetch_add(len, Ordering::Relaxed);
+        let is_full = waiting > 0 && waiting + len > MESSAGES_BYTES_MAX;
+        if (is_full && len > SMALL_MESSAGE_BYTES) || self.messages.try_send(message).is_err() {
+            self.bytes.fetch_sub(len, Ordering::Relaxed);
+        }
+    }
+}
+
+impl LinkQueue {
+    async fn recv(&mut self) -> Option<Vec<u8>> {
+        let message = self.messages.recv().await?;
+        self.bytes.fetch_sub(message.len(), Ordering::Relaxed);
+        Some(message)
+    }
+
+    fn try_recv(&mut self) -> Option<Vec<u8>> {
+        let message = self.messages.try_recv().ok()?;
+        self.bytes.fetch_sub(message.len(), Ordering::Relaxed);
+        Some(message)
+    }
+}
+
+/// Starts the lane of messages to a peer; it ends when the link is dropped.
+pub(crate) fn start(shared: &Arc<PortShared>, to: u64) -> Link {
+    let (link, mut messages) = Link::new();
     let shared_task = Arc::clone(shared);
     shared.handle.spawn(async move {
         let (began, mut reach) = (Instant::now(), PeerReach::default());
@@ -77,26 +124,26 @@ pub(crate) fn start(shared: &Arc<PortShared>, to: u64) -> mpsc::Sender<Vec<u8>> 
                     }
                     tokio::time::sleep(DIAL_PAUSE).await;
                     // They are of the past now.
-                    while messages.try_recv().is_ok() {}
+                    while messages.try_recv().is_some() {}
                 }
             }
         }
     });
-    sender
+    link
 }
 
 /// Writes messages as they come, many at a time when many wait.
 async fn pour(
     stream: &mut WriteHalf<TlsStream<TcpStream>>,
     first: Vec<u8>,
-    messages: &mut mpsc::Receiver<Vec<u8>>,
+    messages: &mut LinkQueue,
 ) -> io::Result<()> {
     let mut out = BytesMut::new();
     let mut next = Some(first);
     while let Some(message) = next {
         frame::put(&mut out, FrameKind::Message, &[&message]);
         while out.len() < WRITE_BYTES
-            && let Ok(message) = messages.try_recv()
+            && let Some(message) = messages.try_recv()
         {
             frame::put(&mut out, FrameKind::Message, &[&message]);
         }
@@ -289,5 +336,25 @@ mod tests {
         let refused = write(&mut wire, &mut out).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
         assert_eq!(began.elapsed().as_secs(), UNREAD_TIMEOUT.as_secs());
+    }
+
+    /// Appends of four megabytes, of which Raft has 256 under way, would take a gigabyte.
+    #[tokio::test]
+    async fn what_waits_for_a_slow_peer_is_bounded_in_bytes_and_heartbeats_wait_beyond() {
+        let (link, mut queue) = Link::new();
+        for _ in 0..40 {
+            link.send(vec![0; 4 << 20]);
+        }
+        link.send(vec![0; SMALL_MESSAGE_BYTES]);
+        let mut waiting = Vec::new();
+        while let Some(message) = queue.try_recv() {
+            waiting.push(message.len());
+        }
+        assert_eq!(waiting.len(), 17, "{waiting:?}");
+        assert_eq!(waiting.pop(), Some(SMALL_MESSAGE_BYTES));
+        assert_eq!(waiting.iter().sum::<usize>(), MESSAGES_BYTES_MAX);
+        // There is room again, also for one that is larger than all.
+        link.send(vec![0; MESSAGES_BYTES_MAX + 1]);
+        assert_eq!(queue.recv().await.map(|message| message.len()), Some(MESSAGES_BYTES_MAX + 1));
     }
 }

@@ -16,6 +16,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 
 use crate::identity::{PeerIdentity, PeerTls, PortError};
+use crate::link::Link;
 use crate::relay::{Answering, RelayedRequest, Unanswered};
 use crate::{link, relay, serve};
 
@@ -74,7 +75,7 @@ pub(crate) struct PortShared {
 struct PortState {
     peers: BTreeMap<u64, Peer>,
     /// Where messages go, by peer.
-    links: BTreeMap<u64, mpsc::Sender<Vec<u8>>>,
+    links: BTreeMap<u64, Link>,
     /// Where requests go, by peer.
     lanes: BTreeMap<u64, mpsc::Sender<RelayedRequest>>,
 }
@@ -238,8 +239,7 @@ impl Transport for Port {
             return;
         }
         let link = state.links.entry(to).or_insert_with(|| link::start(&self.shared, to));
-        // A full queue loses the message: the peer is slow or gone, and Raft sends what it still needs again.
-        let _ = link.try_send(message);
+        link.send(message);
     }
 
     fn fetch_snapshot(&self, from: u64, sink: Box<dyn ChunkSink>) {
