@@ -94,6 +94,10 @@ pub(crate) const BLOCK_CACHE_BYTES: u64 = 16 << 20;
 pub(crate) const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// A store where nothing was writes what is in memory to files, if it takes so many bytes.
 pub(crate) const RESTING_BYTES_MAX: usize = 2 << 20;
+/// How long no snapshot is fetched after one that found no room on the disk; each further one doubles it.
+pub(crate) const FETCH_PAUSE_MIN: Duration = Duration::from_secs(5);
+/// The longest such pause.
+pub(crate) const FETCH_PAUSE_MAX: Duration = Duration::from_secs(300);
 /// How long the applier waits before it asks a full disk again.
 pub(crate) const FULL_RETRY: Duration = Duration::from_millis(50);
 

@@ -55,6 +55,7 @@ struct Node {
 pub(crate) struct Cluster {
     nodes: Vec<Node>,
     segment_bytes: u64,
+    durability: Durability,
     wires: Arc<Wires>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) cut: Vec<u64>,
@@ -67,6 +68,8 @@ pub(crate) struct Cluster {
     /// Chunks that were sent, and fetches that went on where one broke off.
     pub(crate) chunks: Cell<usize>,
     pub(crate) rests: Cell<usize>,
+    /// Snapshots that found no room.
+    pub(crate) without_room: Cell<usize>,
 }
 
 /// Where fetches of snapshots break off.
@@ -88,13 +91,15 @@ impl Cluster {
 
     /// The first server leads alone; the others are new.
     pub(crate) fn new(count: u64) -> Self {
-        Self::with_segments(count, common::inline(Durability::Strict).log_segment_bytes)
+        let mode = Durability::Strict;
+        Self::with(count, common::inline(mode).log_segment_bytes, mode)
     }
 
-    /// The same with segments of a size.
-    fn with_segments(count: u64, segment_bytes: u64) -> Self {
+    /// The same with segments of a size, in a mode.
+    fn with(count: u64, segment_bytes: u64, durability: Durability) -> Self {
         let mut cluster = Self {
             segment_bytes,
+            durability,
             nodes: Vec::new(),
             wires: Arc::default(),
             clock: Arc::default(),
@@ -104,6 +109,7 @@ impl Cluster {
             break_at: Cell::new(None),
             chunks: Cell::new(0),
             rests: Cell::new(0),
+            without_room: Cell::new(0),
         };
         for id in 1..=count {
             let end = Arc::new(End(Mutex::new(id), Arc::clone(&cluster.wires)));
@@ -140,7 +146,7 @@ impl Cluster {
 
     fn start_as(&mut self, id: u64, only_member: bool) {
         let clock = Arc::clone(&self.clock);
-        let log_segment_bytes = self.segment_bytes;
+        let (log_segment_bytes, durability) = (self.segment_bytes, self.durability);
         let node = self.node_mut(id);
         let options = RaftOptions {
             peer: Self::peer(id),
@@ -149,7 +155,7 @@ impl Cluster {
             clock,
             log_segment_bytes,
             only_member,
-            ..common::inline(Durability::Strict)
+            ..common::inline(durability)
         };
         let disk = Arc::clone(&node.disk) as Arc<dyn Disk>;
         node.store = Some(common::open(disk, &options).unwrap());
@@ -235,14 +241,17 @@ impl Cluster {
             }
             match sink.take(chunk.into()) {
                 // Its disk: it is told again.
-                Err(Error::Full(_)) => return,
+                Err(Error::Full(_)) => {
+                    self.without_room.set(self.without_room.get() + 1);
+                    return;
+                }
                 taken => taken.unwrap(),
             }
             came += 1;
             self.chunks.set(self.chunks.get() + 1);
         }
         match sink.finish() {
-            Err(Error::Full(_)) => {}
+            Err(Error::Full(_)) => self.without_room.set(self.without_room.get() + 1),
             finished => finished.unwrap(),
         }
     }
@@ -325,6 +334,13 @@ impl Cluster {
         }
     }
 
+    /// The disk of a server fills up with its next changes.
+    pub(crate) fn fill_disk_after(&self, id: u64, changes: u64) {
+        let node = self.nodes.iter().find(|node| node.id == id).unwrap();
+        let kind = FaultKind::NoSpace;
+        node.disk.plan(Some(DiskFault { kind, from: changes, until: u64::MAX }));
+    }
+
     pub(crate) fn make_space(&self) {
         self.nodes.iter().for_each(|node| node.disk.plan(None));
     }
@@ -335,7 +351,13 @@ impl Cluster {
 
     /// Three servers whose log segments have room for more than one group.
     pub(crate) fn of_three_with_segments(segment_bytes: u64) -> Self {
-        Self::grown(Self::with_segments(3, segment_bytes))
+        Self::grown(Self::with(3, segment_bytes, Durability::Strict))
+    }
+
+    /// Three servers that acknowledge what they have not synced.
+    pub(crate) fn of_three_in_batch_mode() -> Self {
+        let mode = Durability::BATCH;
+        Self::grown(Self::with(3, common::inline(mode).log_segment_bytes, mode))
     }
 
     fn grown(cluster: Self) -> Self {

@@ -265,6 +265,30 @@ fn a_full_disk_without_room_for_a_directory_waits_for_space_and_takes_the_snapsh
     cluster.assert_replicas_are_equal();
 }
 
+/// The whole state would be sent again with each heartbeat.
+#[test]
+fn a_disk_that_fills_up_within_a_snapshot_is_tried_again_after_a_pause() {
+    let filled = (5..14).map(|power| {
+        let mut cluster = Cluster::with_one_left_behind(&large_values());
+        cluster.chunks.set(0);
+        cluster.fill_disk_after(3, 1 << power);
+        cluster.cut.clear();
+        (0..300).for_each(|_| cluster.tick());
+        cluster
+    });
+    let fills_within = |cluster: &Cluster| {
+        cluster.chunks.get() > 1 && cluster.without_room.get() > 0 && !cluster.caught_up(3)
+    };
+    let mut cluster = filled.into_iter().find(fills_within).unwrap();
+    assert_eq!(cluster.without_room.get(), 1, "in three seconds");
+    (0..3000).for_each(|_| cluster.tick());
+    let tried = cluster.without_room.get();
+    assert!((1..6).contains(&tried), "{tried} times in half a minute");
+    cluster.make_space();
+    cluster.clock.advance(Duration::from_secs(300));
+    cluster.bring_back();
+}
+
 #[test]
 fn a_server_without_room_joins_nobody_and_goes_on_as_it_was() {
     let cluster = Cluster::new(2);

@@ -25,7 +25,7 @@ use std::time::Duration;
 use raft::eraftpb::{Message, MessageType};
 
 use self::reads::PendingReads;
-use self::replace::Fetch;
+use self::replace::{Fetch, FetchPause};
 use self::scarce::Scarce;
 use self::undecided::Undecided;
 use crate::commit::Promise;
@@ -76,6 +76,8 @@ pub(crate) struct Driver {
     /// What happens to proposals of which nobody says a word.
     undecided: Undecided,
     fetch: Fetch,
+    /// Until when no snapshot is fetched, since the last one found no room.
+    fetch_pause: FetchPause,
     /// Who has room on its disk.
     scarce: Scarce,
     /// The term in which this server, as a leader, last looked whether its peers know it right.
@@ -110,6 +112,7 @@ impl Driver {
             offered: Vec::new(),
             undecided: Undecided::default(),
             fetch: Fetch::Nothing,
+            fetch_pause: FetchPause::default(),
             scarce: Scarce::default(),
             described: 0,
             seed,

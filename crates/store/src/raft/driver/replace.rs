@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use raft::eraftpb::{ConfState, HardState};
 
 use super::Driver;
 use crate::commit::Promise;
-use crate::raft::limits::STATE_BYTES_MAX;
+use crate::raft::limits::{FETCH_PAUSE_MAX, FETCH_PAUSE_MIN, STATE_BYTES_MAX};
 use crate::raft::lock;
 use crate::raft::log::record::{LogIdentity, SegmentState};
 use crate::raft::machine::Replacement;
@@ -26,10 +27,29 @@ pub(super) enum Fetch {
     Here(Box<Replacement>),
 }
 
+/// Nothing is fetched for a while after a snapshot that filled the disk: all of it would be sent again, and again.
+#[derive(Debug, Default)]
+pub(super) struct FetchPause {
+    until: Duration,
+    /// The last one.
+    length: Duration,
+}
+
+impl FetchPause {
+    /// Begins one, twice as long as the last.
+    fn begin(&mut self, now: Duration) {
+        self.length = (2 * self.length).clamp(FETCH_PAUSE_MIN, FETCH_PAUSE_MAX);
+        self.until = now + self.length;
+    }
+}
+
 impl Driver {
     /// Has a snapshot fetched from a leader that says it has one: the rest of the one that broke off, if it is its own.
     pub(super) fn fetch_from(&mut self, from: u64) -> Result<(), Error> {
         let (committed, now) = (self.node.standing().commit_index, self.shared.clock.now());
+        if now < self.fetch_pause.until {
+            return Ok(());
+        }
         let sink = match std::mem::replace(&mut self.fetch, Fetch::Nothing) {
             Fetch::Broken(part) if part.is_wanted(from, committed, now) => Incoming::resume(part),
             busy @ (Fetch::UnderWay | Fetch::Here(_)) => {
@@ -134,7 +154,14 @@ impl Driver {
             Fetched::Whole(replacement) => Fetch::Here(Box::new(replacement)),
             Fetched::Part(part) => Fetch::Broken(part),
             Fetched::Nothing => Fetch::Nothing,
+            Fetched::NoRoom => {
+                self.fetch_pause.begin(self.shared.clock.now());
+                Fetch::Nothing
+            }
         };
+        if let Fetch::Here(_) = self.fetch {
+            self.fetch_pause = FetchPause::default();
+        }
         self.install()
     }
 

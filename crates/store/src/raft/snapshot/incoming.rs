@@ -28,6 +28,8 @@ pub(crate) enum Fetched {
     Part(Box<PartialSnapshot>),
     /// There is nothing to keep.
     Nothing,
+    /// The disk had no room for it.
+    NoRoom,
 }
 
 /// A snapshot on its way in.
@@ -35,6 +37,7 @@ pub(crate) struct Incoming {
     /// What came; gone once it is handed over or worth nothing.
     part: Option<Box<PartialSnapshot>>,
     shared: Weak<StoreShared>,
+    lacked_room: bool,
 }
 
 /// What came of a snapshot: an engine that is not whole, and where it ends. Dropped, its files go too.
@@ -82,7 +85,7 @@ impl Incoming {
 
     /// Goes on with what came before.
     pub(crate) fn resume(part: Box<PartialSnapshot>) -> Self {
-        Self { shared: part.shared.clone(), part: Some(part) }
+        Self { shared: part.shared.clone(), part: Some(part), lacked_room: false }
     }
 
     /// Makes an engine without records.
@@ -195,8 +198,9 @@ impl ChunkSink for Incoming {
     fn take(&mut self, chunk: Bytes) -> Result<(), Error> {
         let part = self.part.as_mut().ok_or_else(|| damaged("it is over"))?;
         let taken = part.take(&chunk);
-        if taken.is_err() {
+        if let Err(error) = &taken {
             self.part = None;
+            self.lacked_room = matches!(error, Error::Full(_));
         }
         taken
     }
@@ -207,7 +211,9 @@ impl ChunkSink for Incoming {
 
     fn finish(mut self: Box<Self>) -> Result<(), Error> {
         let part = self.part.take().ok_or_else(|| damaged("it is over"))?;
-        let replacement = part.into_whole()?;
+        let replacement = part.into_whole();
+        self.lacked_room = matches!(replacement, Err(Error::Full(_)));
+        let replacement = replacement?;
         if let Some(shared) = std::mem::take(&mut self.shared).upgrade() {
             shared.requests.push(DriverRequest::Fetched(Fetched::Whole(replacement)));
         }
@@ -221,6 +227,7 @@ impl Drop for Incoming {
         let Some(shared) = self.shared.upgrade() else { return };
         let fetched = match self.part.take() {
             Some(part) if part.head.is_some() => Fetched::Part(part),
+            None if self.lacked_room => Fetched::NoRoom,
             // Its files go before the driver may want their place.
             Some(_) | None => Fetched::Nothing,
         };
