@@ -33,6 +33,12 @@ const SERVER_JOBS: &[JobSpec] = &[
         }),
     },
     JobSpec {
+        name: "sealed_members",
+        about: "Asks the members whether they are sealed, for the metrics.",
+        period_secs: 10,
+        scope: JobScope::Leader(|core, root, _| Box::pin(sys::look_for_sealed(core, root))),
+    },
+    JobSpec {
         name: "cluster_figures",
         about: "Looks at the lead and the members, for the metrics.",
         period_secs: EVERY_PASS,

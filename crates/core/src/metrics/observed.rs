@@ -14,6 +14,8 @@ pub(crate) struct Observed {
     pub(crate) followed: u64,
     /// How the members are, as the leader finds.
     pub(crate) health: Option<MemberHealth>,
+    /// The members that said that they are sealed, when the leader asked last.
+    pub(crate) sealed: Vec<u64>,
 }
 
 /// How the members are.

@@ -252,3 +252,26 @@ fn a_member_that_is_sealed_is_not_healthy() {
     let (page, _) = site.read("kallisto/cluster");
     assert_eq!((&page["healthy"], &page["failure_tolerance"]), (&false.into(), &0_u64.into()));
 }
+
+#[test]
+fn metrics_count_a_member_that_is_sealed_as_not_healthy() {
+    let says = |sealed: bool| Some((format!(r#"{{"sealed":{sealed}}}"#), 1));
+    let port = Arc::new(Port { said: vec![says(false), says(true)], ..Port::default() });
+    let members = (1..=3).map(|id| member(id, VOTER, Some(0))).collect();
+    let site = Site::with(members, move |core| core.with_port(port));
+    // Another job fails: this port makes no certificates.
+    let _ = pollster::block_on(site.core.run_due_jobs(Timestamp::UNIX_EPOCH));
+    let query = vec![("format".to_owned(), "prometheus".to_owned())];
+    let path = Path::decode("sys/metrics").unwrap();
+    let asked = Request { query, ..Request::new(Operation::Read, path, Timestamp::UNIX_EPOCH) };
+    let Ok(Response::Text { body, .. }) = site.core.open_metrics(&asked) else { panic!("none") };
+    let text = String::from_utf8(body).unwrap();
+    for line in [
+        "vault_autopilot_healthy 0",
+        "vault_autopilot_failure_tolerance 0",
+        "vault_autopilot_node_healthy{node_id=\"node-2\"} 1",
+        "vault_autopilot_node_healthy{node_id=\"node-3\"} 0",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line}");
+    }
+}

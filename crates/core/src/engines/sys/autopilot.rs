@@ -171,6 +171,29 @@ async fn find_sealed(core: &Core, of: &[u64]) -> Vec<u64> {
     of.iter().zip(&reports).filter(|(_, report)| is_sealed(report)).map(|(id, _)| *id).collect()
 }
 
+/// The others that were heard lately and have what the leader has.
+fn heard_others(cluster: &dyn Replicated, settings: &AutopilotSettings, position: u64) -> Vec<u64> {
+    let own = cluster.leadership().node_id;
+    let is_heard =
+        |member: &Member| member.peer.id != own && settings.finds_healthy(member, own, position);
+    let members = cluster.members();
+    members.iter().filter(|member| is_heard(member)).map(|member| member.peer.id).collect()
+}
+
+/// Asks the members whether they are sealed, for [`health`]; a job of the leader. Whoever does not answer was heard just now, so it is waited for a
+/// moment and not again and again.
+///
+/// # Errors
+/// When the settings cannot be read.
+pub(crate) async fn look_for_sealed(core: &Core, context: &NamespaceContext) -> Result<(), Error> {
+    let Some(cluster) = core.store.replicated() else { return Ok(()) };
+    let settings = AutopilotSettings::of(context)?;
+    let others = heard_others(cluster, &settings, core.store.position().0);
+    let sealed = find_sealed(core, &others).await;
+    core.metrics.observe(|observed| observed.sealed = sealed);
+    Ok(())
+}
+
 /// `state`.
 pub(super) async fn state(
     core: &Core,
@@ -182,8 +205,7 @@ pub(super) async fn state(
     let members = cluster.members();
     let position = core.store.position().0;
     let heard = |member: &Member| settings.finds_healthy(member, leadership.node_id, position);
-    let is_other = |member: &&Member| member.peer.id != leadership.node_id && heard(member);
-    let others: Vec<u64> = members.iter().filter(is_other).map(|member| member.peer.id).collect();
+    let others = heard_others(cluster, &settings, position);
     let sealed = find_sealed(core, &others).await;
     let healthy = |member: &Member| heard(member) && !sealed.contains(&member.peer.id);
     let voters: Vec<&Member> = members.iter().filter(|m| m.role == MemberRole::Voter).collect();
@@ -250,7 +272,10 @@ pub(crate) fn health(
     let settings = AutopilotSettings::of(context)?;
     let (own, position) = (cluster.leadership().node_id, core.store.position().0);
     let members = cluster.members();
-    let is_healthy = |member: &Member| settings.finds_healthy(member, own, position);
+    let sealed = core.metrics.observed().sealed;
+    let is_healthy = |member: &Member| {
+        settings.finds_healthy(member, own, position) && !sealed.contains(&member.peer.id)
+    };
     let named = |member: &Member| (member_name(&member.peer), is_healthy(member));
     Ok(MemberHealth {
         is_healthy: members.iter().all(is_healthy),

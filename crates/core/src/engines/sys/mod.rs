@@ -48,7 +48,7 @@ use crate::dispatch::server_engine::{EngineAnswer, RunningRequest, ServerEngine,
 use crate::view::NamespaceContext;
 use kallisto_engine::Routes;
 
-pub(crate) use autopilot::{clean_up, health};
+pub(crate) use autopilot::{clean_up, health, look_for_sealed};
 pub(crate) use leftovers::clear_cut_short;
 pub(crate) use rotation::rotate_due;
 
