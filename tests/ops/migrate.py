@@ -51,6 +51,8 @@ def fill_others(server):
     server.good("POST", "auth/approle/role/app/role-id", {"role_id": "the-role-id"})
     server.good("POST", "auth/people/users/ann", {"password": "wonder", "token_policies": ["app"]})
     server.good("POST", "auth/jwt/config", {"jwt_validation_pubkeys": [PUBLIC_KEY]})
+    server.good("POST", "sys/auth/away", {"type": "jwt"})
+    server.good("POST", "auth/away/config", {"jwks_url": "http://127.0.0.1:9/keys", "skip_jwks_validation": True})
     server.good("POST", "auth/jwt/role/ci", {"role_type": "jwt", "user_claim": "sub", "bound_audiences": ["ci"], "bound_claims": {"p": ["a", "b"]}, "token_policies": ["app"]})
     server.good("POST", "auth/token/roles/worker", {"allowed_policies": ["app"], "orphan": True, "token_period": "24h"})
     accessor = server.good("GET", "sys/auth")["data"]["people/"]["accessor"]
@@ -94,6 +96,8 @@ def walk_others(source, target):
           "all kinds move, but for a key that is not given out", f"{code} {lines} {said}")
     notes = " ".join(line["reason"] for line in report["notes"])
     check("secret ids of 1 " in notes and "passwords of 1 " in notes, "what else does not move is told", notes)
+    check("without asking the provider" in notes and target.good("GET", "auth/away/config")["data"]["jwks_url"] == "http://127.0.0.1:9/keys",
+          "settings of a provider that is not reached move", notes)
     role = target.good("GET", "auth/approle/role/app")["data"]
     check(role["token_policies"] == ["app"] and role["secret_id_ttl"] == 3600 and role["token_bound_cidrs"] == ["10.0.0.0/8"], "a role of approle", str(role))
     secret_id = target.good("POST", "auth/approle/role/app/secret-id", {"cidr_list": []})["data"]["secret_id"]

@@ -172,7 +172,7 @@ fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<()
             let write = || {
                 let mut body = wanted.clone();
                 body.extend(hidden.clone());
-                migration.target.write(method.namespace, &path, body).map(drop)
+                write_settings(migration, method, item, body)
             };
             let settled = match (is_rewritten(migration, &hidden), migration.pass) {
                 (true, MigrationPass::DryRun) => Settled::Moved,
@@ -221,6 +221,26 @@ fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Writes the settings of a method. A provider that the target does not reach now may be reached when somebody logs in: its settings are written
+/// without asking it, and a note says so.
+fn write_settings(
+    migration: &Migration<'_>,
+    method: MovedMethod<'_>,
+    item: Item<'_>,
+    mut body: Map,
+) -> Result<(), ItemFailure> {
+    let write = |body| migration.target.write(item.namespace, item.path, body).map(drop);
+    match write(body.clone()) {
+        Err(ItemFailure::Item(why)) if matches!(method.kind.name, "jwt" | "oidc") => {
+            body.insert("skip_jwks_validation".to_owned(), true.into());
+            write(body)?;
+            migration.report.note(item, format!("written without asking the provider: {why}"));
+            Ok(())
+        }
+        written => written,
+    }
 }
 
 fn move_role(
