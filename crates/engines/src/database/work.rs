@@ -199,13 +199,18 @@ pub(super) fn usual_revocation(
 /// Adds the hosts that a statement of MySQL gives the user that is made: `'{{name}}'@'localhost'`.
 fn hosts_of_user(statement: &str, hosts: &mut Vec<String>) {
     let mut rest = statement;
-    while let Some((_, after)) = rest.split_once("{{") {
+    while let Some((before, after)) = rest.split_once("{{") {
         let Some((name, after)) = after.split_once("}}") else { return };
         rest = after;
         if !["name", "username"].contains(&name.trim()) {
             continue;
         }
-        let after = after.trim_start_matches(['\'', '"', '`']).trim_start();
+        let quote = before.chars().next_back().filter(|last| ['\'', '"', '`'].contains(last));
+        // With more between the quotes it is another user, which may have an `@` in its name.
+        let Some(after) = quote.map_or(Some(after), |quote| after.strip_prefix(quote)) else {
+            continue;
+        };
+        let after = after.trim_start();
         let Some(host) = after.strip_prefix('@').map(str::trim_start) else { continue };
         let host = match host.chars().next() {
             Some(quote @ ('\'' | '"' | '`')) => host[1..].split(quote).next(),
@@ -285,6 +290,7 @@ mod tests {
             ("CREATE USER `{{ username }}` @ `10.0.0.%`, \"{{name}}\"@\"%\"", &["10.0.0.%", "%"]),
             ("CREATE USER {{name}}@localhost IDENTIFIED BY 'a@b'", &["localhost"]),
             ("CREATE USER '{{name}}' IDENTIFIED BY '{{password}}'@'x'", &[]),
+            ("CREATE USER '{{name}}@x'@'localhost', \"{{name}}@y\"", &[]),
             ("CREATE USER '{{name}}'@'{{host}}', '{{name}}'@, '{{name}}'@''", &[]),
         ] {
             let mut hosts = Vec::new();
