@@ -27,15 +27,12 @@ pub(super) fn warn_of_case(state: &PkiState, name: &str) -> Option<String> {
     Some(format!("Names of roles are case-sensitive: {name} is not the role {twin}, which exists"))
 }
 
-fn warnings(call: &Call<'_>, role: &PkiRole, given: GivenFields<'_>) -> Result<Vec<String>, Error> {
+fn warnings(call: &Call<'_>, role: &PkiRole) -> Result<Vec<String>, Error> {
     let memory: &Pki = call.memory()?;
     let state = memory.read();
     let mut warnings = Vec::from_iter(warn_of_case(&state, call.params.get("name")));
     if role.generates_lease {
         warnings.push(LEASES.to_owned());
-    }
-    if role.stores_nothing && given.flag("generate_lease", false)? {
-        warnings.push(NO_LEASES.to_owned());
     }
     if role.issuer_ref != "default" && state.issuer(&role.issuer_ref).is_err() {
         warnings.push(format!(
@@ -66,7 +63,10 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let given = GivenFields::of(&body);
     let role = PkiRole::read(given)?;
-    let warnings = warnings(&call, &role, given)?;
+    let mut warnings = warnings(&call, &role)?;
+    if role.stores_nothing && given.flag("generate_lease", false)? {
+        warnings.push(NO_LEASES.to_owned());
+    }
     call.storage.put(&record, role.encode()).await?;
     Ok(answer::data(role.shown, warnings))
 }
@@ -76,12 +76,17 @@ pub(super) async fn patch(call: Call<'_>) -> Result<Response, Error> {
     let patch = call.request.merge_patch()?;
     let role = call.storage.transact(&record, |transaction| {
         let known = transaction.get(&record)?.ok_or(Error::NotFound)?;
-        let role = decode(&known.value)?.patched(patch.clone())?;
+        let known = decode(&known.value)?;
+        let wants_leases = GivenFields::of(&patch).flag("generate_lease", known.generates_lease)?;
+        let role = known.patched(patch.clone())?;
         transaction.put(&record, role.encode())?;
-        Ok(role)
+        Ok((role, wants_leases))
     });
-    let role = role.await?;
-    let warnings = warnings(&call, &role, GivenFields::of(&patch))?;
+    let (role, wants_leases) = role.await?;
+    let mut warnings = warnings(&call, &role)?;
+    if role.stores_nothing && wants_leases {
+        warnings.push(NO_LEASES.to_owned());
+    }
     Ok(answer::data(role.shown, warnings))
 }
 

@@ -298,6 +298,21 @@ fn what_a_role_takes_from_elsewhere_is_warned_of_where_the_body_says_otherwise()
     }
 }
 
+/// Either half may be said before the other.
+#[test]
+fn who_gives_up_leases_for_certificates_that_are_not_kept_is_told_so() {
+    let (mount, _) = with_root();
+    let ask = |operation, body: &str| {
+        let told = warnings(mount.answer(NOW, operation, "roles/r", body.as_bytes()).unwrap());
+        told.into_iter().any(|told| told.contains("no_store=true takes priority"))
+    };
+    let begin = r#"{"allow_any_name":true,"key_type":"ec","generate_lease":true}"#;
+    assert!(!ask(Update, begin));
+    assert!(ask(Patch, r#"{"no_store":true}"#));
+    assert!(!ask(Patch, r#"{"no_store":true}"#), "there are no leases any more");
+    assert!(ask(Patch, r#"{"generate_lease":true}"#));
+}
+
 /// Version 0.2.0 stored `Web` as `web`, and scripts still say `Web`.
 #[test]
 fn who_means_a_role_of_other_letters_is_warned() {
