@@ -108,9 +108,9 @@ impl<'a> Fields<'a> {
             Some(value @ Json::Array(items)) => match items.as_slice() {
                 [] => Ok(Some(&EMPTY)),
                 [Json::Object(map)] => Ok(Some(map)),
-                _ => Err(unconvertible(name, value, "map[string]interface {}")),
+                _ => Err(no_object(name, value)),
             },
-            Some(value) => Err(unconvertible(name, value, "map[string]interface {}")),
+            Some(value) => Err(no_object(name, value)),
         }
     }
 
@@ -245,6 +245,33 @@ pub fn unconvertible(name: &str, value: &Json, expected: &str) -> Error {
         "error converting input for field \"{name}\": {}",
         kind_mismatch(value, expected)
     ))
+}
+
+/// The error for what is neither an object nor a list of one.
+fn no_object(name: &str, value: &Json) -> Error {
+    if matches!(value, Json::Array(items) if matches!(items[..], [Json::Object(_), _, ..])) {
+        return Error::invalid(format!(
+            "error converting input for field \"{name}\": a list of more than one object"
+        ));
+    }
+    unconvertible(name, value, "map[string]interface {}")
+}
+
+/// What [`Fields::map`] reads, as its own.
+///
+/// # Errors
+/// [`Error::Invalid`] for what is neither an object nor a list of one.
+pub fn into_map(name: &str, value: Json) -> Result<Option<Map>, Error> {
+    match value {
+        Json::Null => Ok(None),
+        Json::Object(map) => Ok(Some(map)),
+        Json::Array(mut items) if items.len() <= 1 => match items.pop() {
+            None => Ok(Some(Map::new())),
+            Some(Json::Object(map)) => Ok(Some(map)),
+            Some(item) => Err(no_object(name, &Json::Array(vec![item]))),
+        },
+        value => Err(no_object(name, &value)),
+    }
 }
 
 /// What was expected and what came, without the value.

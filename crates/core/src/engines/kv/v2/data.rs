@@ -10,7 +10,7 @@ use super::commit::{Plan, load, run};
 use super::decide::{self, WriteDecision};
 use crate::api::error::Error;
 use crate::api::etag::Etag;
-use crate::api::fields::{Fields, unconvertible};
+use crate::api::fields::{Fields, into_map};
 use crate::api::json::{self, Json, Map, merge_patch, write_u64};
 use crate::api::response::{Logical, Response};
 use crate::caller::call::AnswerShape;
@@ -226,11 +226,8 @@ pub(super) async fn write(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let mut body = kv.call.object()?;
     let cas = asked_cas(&body)?;
-    let data = match body.remove("data") {
-        None => return Err(Error::invalid("no data provided")),
-        Some(data @ (Json::Object(_) | Json::Null)) => data.to_text(),
-        Some(other) => return Err(unconvertible("data", &other, "map[string]interface {}")),
-    };
+    let data = body.remove("data").ok_or_else(|| Error::invalid("no data provided"))?;
+    let data = into_map("data", data)?.map_or(Json::Null, Json::Object).to_text();
     check_entry_size(&data)?;
     let config = kv.mount.kv_config.load();
     let now_ns = kv.call.now_ns();
@@ -272,12 +269,8 @@ pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let mut body = kv.call.merge_patch()?;
     let cas = asked_cas(&body)?;
-    let change = match body.remove("data") {
-        None => return Err(Error::invalid("no data provided")),
-        Some(Json::Object(change)) => change,
-        Some(Json::Null) => Map::new(),
-        Some(other) => return Err(unconvertible("data", &other, "map[string]interface {}")),
-    };
+    let change = body.remove("data").ok_or_else(|| Error::invalid("no data provided"))?;
+    let change = into_map("data", change)?.unwrap_or_default();
     let config = kv.mount.kv_config.load();
     let now_ns = kv.call.now_ns();
     let author = kv.author();
@@ -299,4 +292,39 @@ pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
         Ok(plan_put(put, Cow::Owned(data)))
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::{Patch, Read, Update};
+
+    use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    /// As everywhere else where an object is asked for.
+    #[test]
+    fn data_may_be_a_list_of_one_object() {
+        let core = open_core(RouteAccess::Open);
+        let send = |operation, data: &str| {
+            let body = format!(r#"{{"data":{data}}}"#);
+            ask(&core, Some(ROOT), operation, "secret/data/a", &body)
+        };
+        let shown = || match ask(&core, Some(ROOT), Read, "secret/data/a", "").unwrap() {
+            Response::Logical(logical) => String::from_utf8(logical.data).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        send(Update, r#"[{"a":"b"}]"#).unwrap();
+        assert!(shown().starts_with(r#"{"data":{"a":"b"},"#), "{}", shown());
+        send(Patch, r#"[{"c":"d"}]"#).unwrap();
+        assert!(shown().starts_with(r#"{"data":{"a":"b","c":"d"},"#), "{}", shown());
+        send(Update, "[]").unwrap();
+        assert!(shown().starts_with(r#"{"data":{},"#), "{}", shown());
+        for operation in [Update, Patch] {
+            let why = send(operation, r#"[{"a":1},{"b":2}]"#).unwrap_err().to_string();
+            assert!(why.ends_with("a list of more than one object"), "{why}");
+            let why = send(operation, "[1]").unwrap_err().to_string();
+            assert!(why.ends_with("got unconvertible type 'json.Number'"), "{why}");
+        }
+    }
 }
