@@ -183,6 +183,21 @@ impl<'a> Storage<'a> {
         Ok(())
     }
 
+    /// Deletes all records below `folder` (which ends in a slash, or is empty), however many there are, in steps.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn delete_below(self, folder: &str) -> Result<(), Error> {
+        loop {
+            let names = self.scan_some(folder, TRANSACTION_RECORDS_MAX);
+            if names.is_empty() {
+                return Ok(());
+            }
+            let names = names.into_iter().map(|name| format!("{folder}{name}"));
+            self.delete_all(names.collect()).await?;
+        }
+    }
+
     /// Commits writes that depend on no record. They fail where all of the state is another one by now: the namespace is gone, or a backup was restored.
     async fn commit_all(self, writes: Writes) -> Result<(), Error> {
         match self.0.commit(writes).await? {
@@ -404,6 +419,15 @@ mod tests {
         assert_eq!((refused, storage.get("m").unwrap().is_none()), (Err(Error::NotFound), true));
         let long = now(storage.put("m", vec![0; ENTRY_BYTES_MAX + 1]));
         assert!(matches!(long, Err(Error::TooLarge(_))));
+    }
+
+    #[test]
+    fn more_is_deleted_below_a_folder_than_one_step_deletes() {
+        let backend = Contended::default();
+        let names = (0..=2 * TRANSACTION_RECORDS_MAX).map(|n| (n.to_string(), (1, Vec::new())));
+        *backend.records.lock().unwrap() = names.collect();
+        assert_eq!(now(Storage::new(&backend).delete_below("")), Ok(()));
+        assert!(backend.records.lock().unwrap().is_empty());
     }
 
     /// A backup took the place of the state, or the namespace has ended.

@@ -271,12 +271,9 @@ impl Approle<'_> {
 
     /// Deletes all secret ids below a uid.
     pub(super) async fn forget(&self, uid: &str) -> Result<(), Error> {
-        for folder in [format!("secret/{uid}/"), format!("accessor/{uid}/")] {
-            let names = self.storage().list(&folder)?;
-            let names = names.into_iter().map(|name| format!("{folder}{name}")).collect();
-            self.storage().delete_all(names).await?;
-        }
-        Ok(())
+        // There may be more of them than a list returns.
+        self.storage().delete_below(&format!("secret/{uid}/")).await?;
+        self.storage().delete_below(&format!("accessor/{uid}/")).await
     }
 
     pub(super) fn read_role_id(&self, name: &str) -> Result<Response, Error> {
