@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::key::{PrivateKey, PublicKey};
 use crate::oid;
 use crate::san::{self, San};
-use crate::signature::SignatureAlgorithm;
+use crate::signature::{SignatureAlgorithm, SignatureWish};
 use crate::subject::CertificateSubject;
 
 /// Largest request that is read, in bytes.
@@ -166,6 +166,9 @@ const NO_USAGES: &str = "the key usages of the certificate request could not be 
 /// The only version that there is (RFC 2986, 4.1).
 const VERSION: u8 = 0;
 
+/// The Name of nobody.
+const NOBODY: &[u8] = &[0x30, 0];
+
 #[derive(Sequence)]
 struct Info<'a> {
     version: u8,
@@ -217,6 +220,30 @@ impl Wish {
         };
         SignedData::sign(&info.to_der()?, key, algorithm)
     }
+}
+
+/// A request for a key with the name and all that is asked for in another, whose signature is not looked at; without one, of nobody and for nothing.
+///
+/// # Errors
+/// [`Error::Invalid`] for what is no request; when it cannot be signed.
+pub fn remade(template: Option<&[u8]>, key: &PrivateKey) -> Result<Vec<u8>> {
+    let unreadable = || Error::invalid("the certificate request could not be parsed");
+    if template.is_some_and(|template| template.len() > REQUEST_BYTES_MAX) {
+        return Err(Error::invalid(format!(
+            "a certificate request of more than {REQUEST_BYTES_MAX} bytes"
+        )));
+    }
+    let signed = template.map(SignedData::from_der).transpose().map_err(|_| unreadable())?;
+    let asked = signed.as_ref().map(|signed| signed.tbs.decode_as::<Info<'_>>());
+    let asked = asked.transpose().map_err(|_| unreadable())?;
+    let (subject, attributes) = match asked {
+        Some(asked) => (asked.subject, asked.attributes),
+        None => (AnyRef::from_der(NOBODY)?, Attributes::default()),
+    };
+    let info =
+        Info { version: VERSION, subject, public: AnyRef::from_der(key.spki())?, attributes };
+    let algorithm = SignatureAlgorithm::choose(key.kind(), SignatureWish::default());
+    SignedData::sign(&info.to_der()?, key, algorithm)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::key::TransitKey;
 use crate::material::{KeyVersionMaterial, Material};
 use crate::public::{PublicHalf, TransitPublicKey};
 use crate::rsa::Rsa;
+use crate::settings::Derivation;
 
 /// Which key of a version is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +106,30 @@ impl TransitKey {
             .version(number)
             .map_err(|_| Error::invalid("version does not exist or cannot be found"))?;
         Ok(vec![(number, self.export_one(found, kind, format)?)])
+    }
+
+    /// The private key of a version that signs, in PKCS #8, for what is signed here besides messages; 0 asks for the latest.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the key does not sign, is derived, or has no such version or no private half of it.
+    pub fn signing_pkcs8(&self, version: i64) -> Result<Zeroizing<Vec<u8>>> {
+        self.check_usable()?;
+        if !self.kind.signs() {
+            let kind = self.kind.name();
+            return Err(Error::invalid(format!("key type {kind} does not support signing")));
+        }
+        if self.derivation() != Derivation::None {
+            return Err(Error::invalid("operation not supported for keys with derivation enabled"));
+        }
+        let number = self.writing_version(version, "signing")?;
+        match &self.version(number)?.material {
+            Material::Rsa(pair) => Ok(Zeroizing::new(pair.pkcs8().to_vec())),
+            Material::Ecdsa(pair) => pair.pkcs8(),
+            Material::Ed25519(pair) => pair.pkcs8(),
+            Material::Bytes(_) | Material::Public(_) => {
+                Err(Error::invalid("the key version has no private half"))
+            }
+        }
     }
 
     fn check_exportable(&self, kind: ExportKind) -> Result<()> {

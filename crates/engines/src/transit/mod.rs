@@ -19,6 +19,7 @@ mod due;
 mod inputs;
 mod manage;
 mod portable;
+mod request;
 mod routes;
 mod sign;
 mod store;

@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field, query};
 use kallisto_engine::{Handler, RouteRows, RowGroup, RowIndex, handler, row};
 
-use super::{TransitHandler, config, crypt, key_name, manage, portable, sign, tools};
+use super::{TransitHandler, config, crypt, key_name, manage, portable, request, sign, tools};
 
 /// Named keys.
 pub(super) static TRANSIT: RouteRows<Handler> = RouteRows {
@@ -96,6 +96,14 @@ const KEYS: RowGroup<Handler> = &[
     row!("keys/{name}/rotate", &[NAME], {
         Update => "Add a version, which is used from now on.",
             handler!(async |call| manage::rotate(&TransitHandler { call: &call }, key_name(&call)?).await);
+    }),
+    row!("keys/{name}/csr", &[
+        NAME,
+        field("version", Whole, "The version whose key it is for; 0 (the default) for the latest."),
+        field("csr", Text, "A request in PEM, whose name and extensions it gets; without one it has none."),
+    ], {
+        Update => "Make a certificate request for a key that signs.",
+            handler!(async |call| request::make(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/config", &[
         NAME,
