@@ -17,7 +17,7 @@ use kallisto_command::outcome::Outcome;
 /// What our lines begin or end with, to find them again.
 const MARK: &str = "# completion of kallisto";
 
-/// Stands around the function that is made of the tree of commands, which knows flags with two dashes only.
+/// Stands around the function that is made of the tree of commands, which knows flags with two dashes only. Of zsh and fish each flag is changed.
 const BASH_FLAGS: &str = r#"
 # Flags have one dash or two.
 _kallisto_flags() {
@@ -48,11 +48,54 @@ impl Completion {
     pub fn run(&self, mut commands: clap::Command) -> Outcome {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut commands, "kallisto", &mut script);
-        if self.shell == Shell::Bash {
-            script.extend_from_slice(BASH_FLAGS.as_bytes());
+        match self.shell {
+            Shell::Bash => script.extend_from_slice(BASH_FLAGS.as_bytes()),
+            Shell::Zsh => script = by_lines(&script, zsh_line),
+            Shell::Fish => script = by_lines(&script, fish_line),
+            _ => {}
         }
         Outcome::print(script)
     }
+}
+
+/// A script with each of its lines changed.
+fn by_lines(script: &[u8], changed: fn(&str) -> String) -> Vec<u8> {
+    let script = String::from_utf8_lossy(script);
+    script.split_inclusive('\n').map(changed).collect::<String>().into_bytes()
+}
+
+/// A flag of two dashes, such as `'--format=[How it looks]'`, as one of either: `''{--format,-format}'=[How it looks]'`. What it excludes and how often
+/// it may be given stand before the dashes. Flags of one dash are no row of letters, which `-s` of `_arguments` would make of them.
+fn zsh_line(line: &str) -> String {
+    if line.trim_start().starts_with("_arguments_options=(") {
+        return line.replace("(-s ", "(");
+    }
+    let split = || {
+        let spec = line.strip_prefix('\'')?;
+        let excluded = if spec.starts_with('(') { spec.find(')')? + 1 } else { 0 };
+        let repeated = usize::from(spec.get(excluded..)?.starts_with('*'));
+        let (before, rest) = spec.split_at_checked(excluded + repeated)?;
+        let (name, rest) = split_name(rest.strip_prefix("--")?);
+        Some(format!("'{before}'{{--{name},-{name}}}'{rest}"))
+    };
+    split().unwrap_or_else(|| line.to_owned())
+}
+
+/// A flag of two dashes, such as `-l format`, as one of either: `-l format -o format`.
+fn fish_line(line: &str) -> String {
+    match line.split_once(" -l ") {
+        Some((before, after)) if line.starts_with("complete -c ") => {
+            let (name, rest) = split_name(after);
+            format!("{before} -l {name} -o {name}{rest}")
+        }
+        _ => line.to_owned(),
+    }
+}
+
+/// The name of a flag, and what comes behind it.
+fn split_name(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    text.split_at(end.unwrap_or(text.len()))
 }
 
 /// A shell that completion is installed for.

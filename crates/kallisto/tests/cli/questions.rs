@@ -241,3 +241,32 @@ fn bash_completes_flags_with_one_dash_and_with_two() {
         assert_eq!(String::from_utf8(answer.stdout).unwrap().trim(), wanted, "{line}");
     }
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test may touch disk")]
+fn fish_and_zsh_complete_flags_with_one_dash_and_with_two() {
+    let home = directory();
+    let script = |shell: &str| kallisto(&home, &[], "", &["completion", shell]).stdout.clone();
+    let zsh = script("zsh");
+    assert!(zsh.contains("'*'{--config,-config}'=[Configuration file"), "{zsh}");
+    assert!(zsh.contains("'(--compare)'{--dry-run,-dry-run}'[Say what would move"), "{zsh}");
+    assert!(!zsh.contains("\n'--") && !zsh.contains("=(-s "), "one letter a flag: {zsh}");
+    let file = home.join("completion.fish");
+    std::fs::write(&file, script("fish")).unwrap();
+    for (line, wanted) in [
+        ("kv get -form", "-format"),
+        ("kv get --form", "--format"),
+        ("kv delete -recursive -dry", "-dry-run"),
+        ("token create -orphan -per", "-period"),
+        ("kv unde", "undelete"),
+    ] {
+        let mut fish = Command::new("fish");
+        let ask = "source $argv[1]; complete -C $argv[2]";
+        fish.args(["--no-config", "-c", ask]).arg(&file).arg(format!("kallisto {line}"));
+        // Not every machine has this shell.
+        let Ok(answer) = fish.env("HOME", &home).output() else { return };
+        let told = String::from_utf8(answer.stdout).unwrap();
+        let names: Vec<_> = told.lines().filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(names, [wanted], "{line}");
+    }
+}
