@@ -150,6 +150,20 @@ fn is_passing(words: &str) -> bool {
         .any(|word| words.starts_with(word))
 }
 
+/// Whether a command asks what there is of a user.
+fn asks_of_user(command: &RedisCommand) -> bool {
+    command.0.get(1).is_some_and(|word| word.expose_secret() == "GETUSER")
+}
+
+/// Goes on for a user that is there, and for one of whom the login may not know.
+fn known_user(reply: Result<RedisReply, FarEndFailure>) -> Result<RedisReply, FarEndFailure> {
+    match reply {
+        Ok(RedisReply::Null) => Err(FarEndFailure::Refused("no such user".to_owned())),
+        Err(FarEndFailure::Refused(words)) if words.starts_with("NOPERM") => Ok(RedisReply::Null),
+        reply => reply,
+    }
+}
+
 fn garbled(what: &str) -> std::io::Error {
     std::io::Error::other(format!("it does not speak RESP: {what}"))
 }
@@ -179,14 +193,16 @@ impl FarEndSession for Redis {
                     let mut replies = Vec::new();
                     for command in commands {
                         let reply = self.command(command).await;
+                        let reply = if asks_of_user(command) { known_user(reply) } else { reply };
+                        let nothing_done = commands.iter().take(replies.len()).all(asks_of_user);
                         replies.push(reply.map_err(|failure| match failure {
                             FarEndFailure::Refused(words) if is_passing(&words) => {
-                                match replies.is_empty() {
+                                match nothing_done {
                                     true => FarEndFailure::Unreachable(words),
                                     false => FarEndFailure::Unknown(words),
                                 }
                             }
-                            FarEndFailure::Refused(words) if replies.is_empty() => {
+                            FarEndFailure::Refused(words) if nothing_done => {
                                 FarEndFailure::NothingDone(words)
                             }
                             other => other,
@@ -208,5 +224,58 @@ impl FarEndSession for Redis {
     fn check(&mut self) -> BoxFuture<'_, bool> {
         let ping = FarEndWork::Check;
         Box::pin(async move { self.run(&ping).await.is_ok() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(words: &[&str]) -> RedisCommand {
+        RedisCommand(words.iter().map(|word| SecretString::from(*word)).collect())
+    }
+
+    /// Runs the commands against a server that answers so to `GETUSER` and with `OK` to the others; what came of it, and whether `SETUSER` reached it.
+    async fn run(answer: &'static str) -> (Result<FarEndAnswer, FarEndFailure>, bool) {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let server = tokio::spawn(async move {
+            let mut far = BufStream::new(far);
+            let (mut line, mut is_set) = (String::new(), false);
+            while far.read_line(&mut line).await.unwrap_or(0) > 0 {
+                // The last word of each command here is the user's name.
+                let asks = line.as_str() == "GETUSER\r\n";
+                is_set |= line.as_str() == "SETUSER\r\n";
+                if asks || line.as_str() == "SETUSER\r\n" {
+                    for _ in 0..2 {
+                        far.read_line(&mut line).await.unwrap();
+                    }
+                    let answer = if asks { answer } else { "+OK\r\n" };
+                    far.write_all(answer.as_bytes()).await.unwrap();
+                    far.flush().await.unwrap();
+                }
+                line.clear();
+            }
+            is_set
+        });
+        let mut session = Redis { wire: BufStream::new(Box::new(near)), is_closed: false };
+        let commands = [&["ACL", "GETUSER", "u"][..], &["ACL", "SETUSER", "u"]].map(command);
+        let outcome = session.run(&FarEndWork::Redis(Vec::from(commands))).await;
+        drop(session);
+        (outcome, server.await.unwrap())
+    }
+
+    /// `SETUSER` would make it.
+    #[tokio::test]
+    async fn what_is_for_a_user_that_is_not_there_is_not_done() {
+        for nobody in ["*-1\r\n", "_\r\n", "$-1\r\n"] {
+            let (outcome, is_set) = run(nobody).await;
+            let why = outcome.unwrap_err();
+            assert!(matches!(&why, FarEndFailure::NothingDone(_)), "{why:?}");
+            assert!(!is_set && why.words().contains("no such user"), "{why:?}");
+        }
+        for somebody in ["*2\r\n+flags\r\n*1\r\n+on\r\n", "-NOPERM of getuser\r\n"] {
+            let (outcome, is_set) = run(somebody).await;
+            assert!(outcome.is_ok() && is_set, "{outcome:?}");
+        }
     }
 }

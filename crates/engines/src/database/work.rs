@@ -60,13 +60,16 @@ fn command<const N: usize>(words: [&str; N]) -> RedisCommand {
 }
 
 /// The commands, and that which keeps them over a restart.
-fn redis(connection: &DatabaseConnection, first: RedisCommand) -> FarEndWork {
+fn redis<const N: usize>(
+    connection: &DatabaseConnection,
+    commands: [RedisCommand; N],
+) -> FarEndWork {
     let keep = match connection.persistence.as_str() {
         "REWRITE" => Some(command(["CONFIG", "REWRITE"])),
         "ACLFILE" => Some(command(["ACL", "SAVE"])),
         _ => None,
     };
-    FarEndWork::Redis(std::iter::once(first).chain(keep).collect())
+    FarEndWork::Redis(commands.into_iter().chain(keep).collect())
 }
 
 /// When a user ends, as PostgreSQL reads it.
@@ -93,7 +96,7 @@ pub(super) fn create_user(
         let mut words = vec!["ACL".into(), "SETUSER".into(), user.into(), "reset".into()];
         words.extend(["on".into(), SecretString::from(format!(">{}", value.expose_secret()))]);
         words.extend(rules.into_iter().map(SecretString::from));
-        return Ok(redis(connection, RedisCommand(words)));
+        return Ok(redis(connection, [RedisCommand(words)]));
     }
     if statements.is_empty() {
         return Err(Error::invalid("empty creation statements"));
@@ -153,7 +156,7 @@ pub(super) fn drop_user(
 ) -> Result<FarEndWork, Error> {
     let values = [("name", user), ("username", user)];
     match connection.plugin {
-        Plugin::Redis => Ok(redis(connection, command(["ACL", "DELUSER", user]))),
+        Plugin::Redis => Ok(redis(connection, [command(["ACL", "DELUSER", user])])),
         Plugin::Postgres if statements.is_empty() => {
             let named = literal(user, SqlDialect::Postgres)?;
             let set = format!("SELECT set_config('kallisto.username', {named}, true)");
@@ -256,7 +259,9 @@ pub(super) fn set_password(
             let words = ["ACL", "SETUSER", user, "resetpass"].map(SecretString::from);
             let mut words = words.to_vec();
             words.push(SecretString::from(format!(">{}", password.expose_secret())));
-            return Ok(redis(connection, RedisCommand(words)));
+            // A user that is not there would be made, and be off.
+            let known = command(["ACL", "GETUSER", user]);
+            return Ok(redis(connection, [known, RedisCommand(words)]));
         }
         Plugin::Postgres => r#"ALTER ROLE "{{username}}" WITH PASSWORD '{{password}}'"#,
         Plugin::Mysql => "ALTER USER '{{username}}'@'%' IDENTIFIED BY '{{password}}'",
