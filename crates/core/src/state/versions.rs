@@ -17,7 +17,7 @@ const FOLDER: &str = "version/";
 /// Most versions that are shown; the oldest come first.
 const SHOWN_MAX: usize = 1024;
 
-/// One of them.
+/// One of them: of the server, since that of the API stays the same over upgrades. Records of 0.2.0 and before have the API's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Installed {
     pub(crate) version: String,
@@ -32,7 +32,7 @@ impl Installed {
     pub(crate) fn running(info: &ServerInfo, now: Timestamp) -> Self {
         // A second is as exact as clients of Vault show it.
         let at = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        Self { version: info.version.clone(), at, build_date: info.build_date.clone() }
+        Self { version: info.release.clone(), at, build_date: info.build_date.clone() }
     }
 
     /// The name of its record in the engine storage of `sys/`.
