@@ -108,3 +108,25 @@ fn a_stream_sends_each_change_as_it_comes_and_ends_with_the_server() {
     server.stop();
     assert!(ended.join().unwrap().contains("the server stops"));
 }
+
+#[test]
+fn a_stream_with_nothing_to_say_ends_when_its_client_does() {
+    let server = Running::start();
+    // The second is hyper's.
+    for more in [&[][..], &[("TE", "trailers")]] {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        // Before it says that it lives.
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let headers = [&[AS_ROOT], more].concat();
+        let path = "sys/kallisto/kv/watch?path=secret/app/";
+        stream.write_all(&request("GET", path, &headers, "")).unwrap();
+        read_until(&mut stream, "event: ready");
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        let ended = stream.read_to_end(&mut rest).map_err(|error| error.kind());
+        assert!(
+            !matches!(ended, Err(std::io::ErrorKind::WouldBlock)),
+            "it goes on for nobody: {more:?}"
+        );
+    }
+}

@@ -382,8 +382,10 @@ impl RequestTurn<'_> {
             None => {}
         }
         write_head(&reply, self.now, &mut wire.replies);
+        wire.flush().await?;
         let mut body = reply.into_body();
-        while let Some(frame) = body.frame().await {
+        // Who hangs up while there is nothing to send is noticed, however long that lasts.
+        while let Some(frame) = wire.unless_gone(pin!(body.frame())).await? {
             // Without its last chunk the reply is no whole one, and the connection ends with it.
             let frame = frame.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted))?;
             let Ok(data) = frame.into_data() else { continue };
