@@ -448,7 +448,7 @@ impl HttpService {
                         Ok(answer) => {
                             let took = self.clock.instant().duration_since(sent);
                             self.core.count_forwarded(Some(took));
-                            relay::decode_reply(&answer)
+                            Some(answer)
                         }
                         Err(NoAnswer::NotSent) => None,
                         Err(NoAnswer::Lost) if !writes => None,

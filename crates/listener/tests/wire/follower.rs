@@ -336,3 +336,22 @@ fn what_is_relayed_to_nobody_has_no_span_of_that() {
     let in_vain = SpanStatus::Failed("no leader");
     assert_eq!(statuses("forward"), [&SpanStatus::Unset, &in_vain], "{spans:#?}");
 }
+
+#[test]
+fn a_write_whose_answer_cannot_be_read_is_not_sent_again() {
+    let (store, relayed) = (Arc::new(AgedStore::default()), Arc::<AtomicUsize>::default());
+    let counted = Arc::clone(&relayed);
+    let send = move |_: &Arc<AgedStore>, _| -> RelayedAnswer {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::ready(Ok(Bytes::from_static(b"\x02of a later version"))))
+    };
+    let to = To { store: Arc::clone(&store), send };
+    let follower = Running::start_over(Arc::clone(&store) as Arc<dyn Store>, |own| {
+        own.with_relay(Arc::new(to))
+    });
+    store.follow();
+    let reply = follower.ask("POST", "secret/data/a", r#"{"data":{"a":"b"}}"#);
+    assert_eq!(relayed.load(Ordering::SeqCst), 1);
+    assert_eq!(reply.status, 503);
+    assert!(reply.text().contains("the write may have happened"), "{}", reply.text());
+}
