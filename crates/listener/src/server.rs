@@ -36,6 +36,7 @@ use crate::prefixed_stream::PrefixedStream;
 use crate::proxy_protocol::{self, ConnectionPeer, ProxyProtocol, WarningRate};
 use crate::resp::TurnWrites;
 use crate::socket::{self, Accepted, BoundSocket, ClientStream, ListenAddress};
+use crate::stop;
 use crate::tls::{self, ListenerTls, Shaker};
 use crate::wake_queue::{TaskRing, WakeQueue};
 use crate::{http, resp};
@@ -351,7 +352,13 @@ async fn serve_tls(
     // Boxed: what a handshake takes is not held for the life of the connection.
     let speaks_http = matches!(frontend, Frontend::Http(_));
     let shaker = Shaker { core: Arc::clone(frontend.core()), remote, speaks_http };
-    match Box::pin(tls.accept(stream, admit, shaker)).await {
+    let shaking = Box::pin(tls.accept(stream, admit, shaker));
+    let shaken = tokio::select! {
+        shaken = shaking => shaken,
+        // Nothing was asked yet.
+        () = stop::said(ending.stopped.clone()) => return,
+    };
+    match shaken {
         Ok(stream) => {
             let chain = tls::client_chain(&stream);
             // Boxed: it is large, and moves from hand to hand, each of which would have room for it.

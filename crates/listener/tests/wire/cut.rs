@@ -1,14 +1,23 @@
 //! Replies that fail half-way: no client takes a part for the whole.
 
 use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use kallisto_listener::http::HttpService;
+use kallisto_listener::{
+    ClientAuth, Frontend, ListenSettings, ListenerTls, ProxyProtocol, Server, TlsFiles,
+    TlsVersions, WallClock,
+};
 
 use crate::aged::AgedStore;
-use crate::support::{Running, TOKEN, request};
+use crate::support::{Connection, Running, TOKEN, request};
 
 const BACKUP: &str = "sys/storage/raft/snapshot";
 /// Makes a request hyper's.
@@ -99,4 +108,37 @@ fn a_stream_that_nobody_reads_is_cut_when_the_server_stops() {
     // Either everything was said, with a farewell and the last chunk, or neither is there.
     let is_whole = text.ends_with("0\r\n\r\n");
     assert_eq!(is_whole, text.contains("the server stops"), "{}", text.len());
+}
+
+/// As browsers and proxies connect ahead of time.
+#[test]
+fn a_client_that_has_not_begun_a_handshake_does_not_hold_up_the_end() {
+    let running = Running::start();
+    let clock = Arc::clone(&running.clock) as Arc<dyn WallClock>;
+    let service = HttpService::new(Arc::clone(&running.core), clock);
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/certificates");
+    let files = TlsFiles {
+        certificate: folder.join("version_1.pem"),
+        key: folder.join("version_1.key.pem"),
+        client_auth: ClientAuth::None,
+        versions: TlsVersions::From12,
+    };
+    let settings = ListenSettings {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
+        workers: NonZeroUsize::MIN,
+        tls: Some(ListenerTls::load(files, None).unwrap()),
+        proxies: ProxyProtocol::default(),
+    };
+    let server = Server::start(settings, &Frontend::Http(service)).unwrap();
+    let address = server.address().tcp().unwrap();
+    let _silent = TcpStream::connect(address).unwrap();
+    // It was accepted when one behind it is answered.
+    let mut behind = Connection::to(address);
+    behind.send(&request("GET", "sys/health", &[], ""));
+    assert_eq!(behind.receive().unwrap().status, 400);
+    drop(behind);
+    #[expect(clippy::disallowed_methods, reason = "how long it takes is what is tested")]
+    let begin = Instant::now();
+    server.shut_down();
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
 }
