@@ -14,7 +14,7 @@
 mod declared;
 mod record;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -194,6 +194,26 @@ impl Audit {
             self.lock().remove(path);
             self.devices.remove(path);
             self.settle();
+        }
+    }
+
+    /// Ends the devices and forgets the headers that have no record in a state which came in place of another, by the names of those that have
+    /// one. What the configuration declares stays: the leader may have yet to make its record.
+    pub(crate) fn keep_only(&self, names: &BTreeSet<String>) {
+        let is_declared =
+            |path: &str| self.settings.declared.iter().any(|device| device.path == path);
+        for path in self.records().into_keys().filter(|path| !is_declared(path)) {
+            let name = format!("{DEVICE_FOLDER}{path}");
+            if !names.contains(&name) {
+                tracing::info!(path, "audit device disabled");
+                self.remove(&name);
+            }
+        }
+        for header in self.headers().keys() {
+            let name = format!("{HEADER_FOLDER}{header}");
+            if !names.contains(&name) {
+                self.remove(&name);
+            }
         }
     }
 

@@ -119,13 +119,18 @@ fn opens_under(store: &dyn Store, root: &RootKey) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Mutex;
     use std::time::Duration;
 
     use jiff::Timestamp;
-    use kallisto_store::{Error as StoreError, Fold, MemoryStore, Position, StoreLayer};
+    use kallisto_auth::{Operation, Path};
+    use kallisto_store::{
+        Batch, Error as StoreError, Fold, MemoryStore, Position, Record, Records, StoreLayer, Visit,
+    };
 
     use super::*;
+    use crate::api::request::{Request, TokenText};
     use crate::platform::server_info::ServerInfo;
     use crate::state::Core;
 
@@ -176,5 +181,65 @@ mod tests {
         std::thread::sleep(Duration::from_millis(200));
         assert!(core.is_sealed());
         assert!(!core.take_due_seal(), "it is the operator's seal");
+    }
+
+    /// Otherwise a device whose destination is gone would fail the requests of this server for ever.
+    #[test]
+    fn audit_devices_and_headers_that_a_newer_state_has_not_any_more_go() {
+        let store = Arc::<ReadAgainStore>::default();
+        let core = Arc::new(Core::new(Arc::clone(&store) as _, ServerInfo::default()));
+        let root = Some("root".to_owned().into());
+        pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+        let write = |path: &str, body: &str| {
+            let path = Path::decode(path).unwrap();
+            let request = Request {
+                token: Some(TokenText::new("root")),
+                body: body.as_bytes(),
+                ..Request::new(Operation::Update, path, Timestamp::UNIX_EPOCH)
+            };
+            pollster::block_on(core.handle(&request)).unwrap();
+        };
+        let stored = || {
+            let mut keys = BTreeSet::new();
+            let mut take = |key: &[u8], _: &Record| {
+                keys.insert(key.to_vec());
+                Visit::Continue
+            };
+            store.inner.scan(b"", &mut take).unwrap();
+            keys
+        };
+        let device = r#"{"type":"file","options":{"file_path":"discard"}}"#;
+        write("sys/audit/stays", device);
+        write("sys/config/auditing/request-headers/x-stays", "{}");
+        let before = stored();
+        write("sys/audit/goes", device);
+        write("sys/config/auditing/request-headers/x-goes", "{}");
+        let names = || {
+            let records = core.audit.records().into_keys();
+            records.chain(core.audit.headers().keys().cloned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(), ["goes", "stays", "x-goes", "x-stays"]);
+        let below = Arc::clone(&store);
+        let gone: Vec<_> = stored().difference(&before).cloned().collect();
+        let (tell, told) = std::sync::mpsc::channel();
+        *store.meanwhile.lock().unwrap() = Some(Box::new(move || {
+            // As the others have done while this server did not hear of it.
+            below.inner.detach();
+            let mut batch = Batch::new();
+            gone.into_iter().for_each(|key| {
+                batch.delete(key);
+            });
+            tell.send(pollster::block_on(below.inner.commit(batch)).is_ok()).unwrap();
+        }));
+        let fold = store.fold.lock().unwrap().clone().unwrap();
+        fold.replaced(Replaced::CaughtUp);
+        assert!(told.recv_timeout(Duration::from_secs(60)).unwrap());
+        #[expect(clippy::disallowed_methods, reason = "the patience of a test")]
+        let begin = std::time::Instant::now();
+        while names() != ["stays", "x-stays"] {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", names());
+            std::thread::yield_now();
+        }
+        assert_eq!(core.audit.devices.list().len(), 1);
     }
 }

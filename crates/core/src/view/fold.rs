@@ -6,7 +6,7 @@
 //! the entry out of the view, so that a read goes to the store, meets the damage itself and fails
 //! loudly instead of serving something old. How the view is first filled: `load`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kallisto_audit::Origin;
@@ -99,6 +99,7 @@ impl ViewFold {
     /// Starts the audit devices there are.
     fn load_audit(&self, records: &BarrierRecords<'_>) -> Result<(), StoreError> {
         let Some(system) = self.view.mounts.with_id(MountId::SYSTEM) else { return Ok(()) };
+        let mut names = BTreeSet::new();
         for folder in [audit::DEVICE_FOLDER, audit::HEADER_FOLDER] {
             for rest in system.index.scan(folder, None, usize::MAX) {
                 let name = format!("{folder}{rest}");
@@ -108,8 +109,10 @@ impl ViewFold {
                 self.audit.put(&name, &record.value, Origin::Known).map_err(|Unusable(what)| {
                     StoreError::Damaged(format!("a record cannot be used: {what}"))
                 })?;
+                names.insert(name);
             }
         }
+        self.audit.keep_only(&names);
         Ok(())
     }
 
