@@ -56,6 +56,12 @@ impl QuotaScope {
         }
     }
 
+    /// Whether it is for a mount of this namespace, or for paths in it; with an empty mount, for anything of the namespace.
+    pub(crate) fn is_of(&self, namespace: &str, mount: &str) -> bool {
+        let inside = self.path.strip_prefix(namespace).filter(|_| self.namespace == namespace);
+        inside.is_some_and(|inside| inside.starts_with(mount))
+    }
+
     /// The same scope once the mount at `from` of a namespace is at `to`; `None` where that changes nothing of it.
     pub(crate) fn moved(&self, namespace: &str, from: &str, to: &str) -> Option<Self> {
         if self.namespace != namespace {

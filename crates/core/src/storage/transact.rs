@@ -50,6 +50,33 @@ pub(crate) async fn transact_if<T>(
     Err(Error::Conflict)
 }
 
+/// The same, where `decide` may add to a second batch, which is of the root namespace. If the first is empty, none is committed.
+///
+/// # Errors
+/// As [`transact`].
+pub(crate) async fn transact_beside<T>(
+    store: &BarrierStore,
+    mut decide: impl FnMut(&mut Batch, &mut Batch) -> Result<T, Error>,
+) -> Result<T, Error> {
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let (mut batch, mut of_root) = (Batch::new(), Batch::new());
+        let told = match decide(&mut batch, &mut of_root) {
+            Ok(told) => told,
+            Err(Error::Conflict) => continue,
+            Err(refusal) => return Err(refusal),
+        };
+        if batch.ops().is_empty() {
+            return Ok(told);
+        }
+        match store.commit_beside(batch, &of_root).await {
+            Ok(_) => return Ok(told),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}
+
 #[cfg(test)]
 mod tests {
     use kallisto_store::Seqno;

@@ -8,7 +8,7 @@ use kallisto_auth::Path;
 use kallisto_store::{Batch, Seqno};
 
 use super::leftovers::{self, Leftovers};
-use super::tune;
+use super::{quotas, tune};
 use crate::api::error::Error;
 use crate::api::fields::{Fields, parse_bool};
 use crate::api::json::{Json, Map};
@@ -20,8 +20,8 @@ use crate::random;
 use crate::records::engine_kind::EngineKind;
 use crate::records::mount::LeaseTimes;
 use crate::records::mount::MountEntry;
-use crate::storage::keys::{self, MountId};
-use crate::storage::transact::transact;
+use crate::storage::keys::{self, MountId, NamespaceNumber};
+use crate::storage::transact::transact_beside;
 use crate::view::NamespaceContext;
 use crate::view::{Closed, Mount};
 use kallisto_engine::Class;
@@ -261,7 +261,8 @@ pub(super) async fn unmount(
     let key = keys::mount(mount.entry.id);
     let noted = {
         let _latch = context.latches.hold(&keys::mount_counter()).await;
-        transact(&context.store, |batch| {
+        let root = context.context_with(NamespaceNumber::ROOT).ok_or(Error::Sealed)?;
+        transact_beside(&context.store, |batch, of_root| {
             let Some(record) = context.store.get(&key)? else { return Ok(None) };
             // What was made at another path, and what holds there, was not looked at.
             let now = MountEntry::decode(&record.value);
@@ -270,6 +271,9 @@ pub(super) async fn unmount(
             }
             batch.expect(key.clone(), record.seqno);
             batch.delete(key.clone()).set_essential();
+            // Its rate limits and lease counts go with it. They are the root namespace's.
+            let namespace = context.view.namespace_path();
+            quotas::forget_in(&root, of_root, namespace, &mount.entry.path)?;
             left.note_in(batch, context).map(Some)
         })
         .await?

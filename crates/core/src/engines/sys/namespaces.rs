@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use kallisto_store::{Batch, Record, Seqno};
 
+use super::quotas;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -259,6 +260,8 @@ impl NamespaceRoutes<'_> {
         batch.expect(keys::namespace(number), seqno);
         batch.put(keys::namespace(number), namespace.encode());
         batch.delete(keys::namespace_life(number)).set_essential();
+        // One of the same path that is made later has none of its rate limits and lease counts.
+        quotas::forget_in(&self.root, &mut batch, &space.namespace.path, "")?;
         self.root.store.commit(batch).await?;
         Ok(in_progress())
     }

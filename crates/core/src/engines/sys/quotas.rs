@@ -166,6 +166,31 @@ pub(super) fn follow_in(
     Ok(())
 }
 
+/// Adds to a batch of the root namespace that the rules of what goes away go with it: those of a mount that is disabled, by its path in
+/// its namespace, or all of a namespace that is deleted (an empty path). Whatever is made there later is not counted by them.
+///
+/// # Errors
+/// When the engine storage is not there.
+pub(super) fn forget_in(
+    root: &NamespaceContext,
+    batch: &mut Batch,
+    namespace: &str,
+    mount: &str,
+) -> Result<(), Error> {
+    let (quotas, storage) = (&root.view.quotas, storage(root)?);
+    for spec in quotas.names().iter().filter_map(|name| quotas.spec(name)) {
+        if spec.scope.is_of(namespace, mount) {
+            storage.delete_in(batch, &format!("{RULES}{}", spec.name));
+        }
+    }
+    for spec in quotas.leases.specs() {
+        if spec.scope.is_of(namespace, mount) {
+            storage.delete_in(batch, &format!("{LEASE_RULES}{}", spec.name));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a rule where there is one for the same already.
 fn refuse_twin(twin: Option<String>) -> Result<(), Error> {
     let Some(other) = twin else { return Ok(()) };

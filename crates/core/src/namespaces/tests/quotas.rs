@@ -112,3 +112,40 @@ fn a_slash_behind_the_path_of_a_rule_means_nothing() {
     assert_eq!(text(&shown, "path"), "kv/x");
     assert_eq!((passed(&core, "", "kv/x"), passed(&core, "", "kv/x/y")), (2, 10));
 }
+
+#[test]
+fn rules_of_a_mount_or_namespace_that_goes_away_go_with_it() {
+    let core = family();
+    let exempt = r#"{"rate_limit_exempt_paths":["sys/"]}"#;
+    root("").get(&core, Update, "sys/quotas/config", exempt);
+    root("").get(&core, Update, "sys/mounts/kv2", r#"{"type":"kv"}"#);
+    for (name, rule) in [
+        ("all", r#"{"rate":9,"interval":"1h"}"#),
+        ("top", r#"{"rate":4,"interval":"1h","path":"kv"}"#),
+        ("some", r#"{"rate":3,"interval":"1h","path":"kv/some/*"}"#),
+        ("near", r#"{"rate":3,"interval":"1h","path":"kv2"}"#),
+        ("child", r#"{"rate":8,"interval":"1h","path":"a/b"}"#),
+        ("inner", r#"{"rate":2,"interval":"1h","path":"a/b/kv"}"#),
+        ("other", r#"{"rate":2,"interval":"1h","path":"a/kv"}"#),
+    ] {
+        write(&core, name, rule).unwrap();
+    }
+    for (name, path) in [("leases", "kv/x"), ("below", "a/b/"), ("stays", "a/kv")] {
+        let rule = format!(r#"{{"max_leases":7,"path":"{path}"}}"#);
+        root("").get(&core, Update, &format!("sys/quotas/lease-count/{name}"), &rule);
+    }
+    let left = |kind: &str| {
+        root("").get(&core, Operation::List, &format!("sys/quotas/{kind}"), "")["keys"].clone()
+    };
+    let strings = |names: &[&str]| Json::strings(names.iter().map(|name| (*name).to_owned()));
+    root("").get(&core, Delete, "sys/mounts/kv", "");
+    assert_eq!(left("rate-limit"), strings(&["all", "child", "inner", "near", "other"]));
+    assert_eq!(left("lease-count"), strings(&["below", "stays"]));
+    root("").get(&core, Update, "sys/mounts/kv", r#"{"type":"kv"}"#);
+    assert_eq!(passed(&core, "", "kv/some/x"), 9, "the rule for everything");
+    root("a").get(&core, Delete, "sys/namespaces/b", "");
+    assert_eq!(left("rate-limit"), strings(&["all", "near", "other"]));
+    assert_eq!(left("lease-count"), strings(&["stays"]));
+    root("a").get(&core, Delete, "sys/mounts/kv", "");
+    assert_eq!(left("rate-limit"), strings(&["all", "near"]));
+}
