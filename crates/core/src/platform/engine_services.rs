@@ -14,7 +14,7 @@ use crate::platform::outbound::{
     CALL_TIME_MAX, CALLS_TIME_MAX, OutboundAnswer, OutboundCall, OutboundCalls,
 };
 use crate::platform::pool::{Claim, ThreadPool};
-use crate::platform::snapshot_storage::SnapshotStorage;
+use crate::platform::snapshot_storage::{SchedulePauses, SnapshotStorage};
 use crate::timers::Timers;
 
 /// Threads that make keys: each takes up to seconds, and nobody else waits for them.
@@ -58,6 +58,8 @@ pub(crate) struct EngineServices {
     snapshots: OnceLock<Arc<dyn SnapshotStorage>>,
     /// Whether a scheduled snapshot is under way.
     pub(crate) snapshot_running: Arc<AtomicBool>,
+    /// Schedules of which it could not be kept when they were tried last.
+    pub(crate) snapshot_pauses: Arc<SchedulePauses>,
     /// Asks databases, directories and brokers; empty where nothing does.
     far_ends: OnceLock<Arc<dyn FarEnds>>,
     /// Knows the pod that the server runs in; empty where it runs in none.
@@ -80,6 +82,7 @@ impl EngineServices {
             probes: OnceLock::new(),
             snapshots: OnceLock::new(),
             snapshot_running: Arc::default(),
+            snapshot_pauses: Arc::default(),
             far_ends: OnceLock::new(),
             pod: OnceLock::new(),
         }

@@ -3,9 +3,12 @@
 //! The core does no I/O: whoever runs it gives it something that stores. It is called on a thread that is the snapshot's alone,
 //! so a far end that hangs delays no other call; each call ends within a time that the storage bounds.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
+use kallisto_store::Seqno;
 use secrecy::SecretString;
 
 /// A place for snapshots.
@@ -56,6 +59,9 @@ pub enum SnapshotPlace {
         prefix: String,
     },
 }
+
+/// Until when schedules wait, in seconds since 1970, and since when they are as they are: of those alone whose status could not be kept.
+pub(crate) type SchedulePauses = Mutex<BTreeMap<String, (Seqno, i64)>>;
 
 /// The domain of Amazon's services, which have one name for a bucket in all of their regions.
 const AMAZON: &str = "amazonaws.com";

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_store::{
     AsOf, BackupHead, BackupWriter, Batch, Candidacy, Chunks, Commit, Error, Invitation,
-    Leadership, Member, MemberChange, MemberRole, MemoryStore, Peer, Position, Records, Replicated,
-    Store, StoreLayer, Visit,
+    Leadership, Member, MemberChange, MemberRole, MemoryStore, Need, Peer, Position, Records,
+    Replicated, Store, StoreLayer, Visit,
 };
 
 /// See the module. It begins as one that leads and knows of nothing newer.
@@ -22,6 +22,7 @@ pub(crate) struct AgedStore {
     removed: AtomicBool,
     is_readable: AtomicBool,
     shares_records: AtomicBool,
+    is_full: AtomicBool,
     store_number: AtomicU8,
     transfers: AtomicU64,
 }
@@ -38,6 +39,7 @@ impl Default for AgedStore {
             removed: false.into(),
             is_readable: false.into(),
             shares_records: false.into(),
+            is_full: false.into(),
             store_number: 0.into(),
             transfers: 0.into(),
         }
@@ -82,6 +84,11 @@ impl AgedStore {
         self.shares_records.store(true, Ordering::SeqCst);
     }
 
+    /// Its disk has no room, or has again.
+    pub(crate) fn fill(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::SeqCst);
+    }
+
     /// How often it was to give its lead away.
     pub(crate) fn transfers(&self) -> u64 {
         self.transfers.load(Ordering::SeqCst)
@@ -120,10 +127,13 @@ impl StoreLayer for AgedStore {
     }
 
     fn commit(&self, batch: Batch) -> Commit {
-        match self.leaderless.load(Ordering::SeqCst) {
-            true => Commit::decided(Err(Error::NotLeader)),
-            false => self.inner.commit(batch),
+        if self.leaderless.load(Ordering::SeqCst) {
+            return Commit::decided(Err(Error::NotLeader));
         }
+        if self.is_full.load(Ordering::SeqCst) && batch.need() != Need::Essential {
+            return Commit::decided(Err(Error::Unavailable("no space is left".into())));
+        }
+        self.inner.commit(batch)
     }
 }
 

@@ -68,7 +68,10 @@ impl SnapshotSink for Arriving {
 }
 
 impl SnapshotStorage for Shelf {
-    fn create(&self, _: &SnapshotTarget, name: &str) -> Result<Box<dyn SnapshotSink>, String> {
+    fn create(&self, target: &SnapshotTarget, name: &str) -> Result<Box<dyn SnapshotSink>, String> {
+        if matches!(target, SnapshotTarget::Local { directory } if directory == "/broken") {
+            return Err("nobody answers".to_owned());
+        }
         let files = Arc::clone(&self.files);
         Ok(Box::new(Arriving { files, name: name.to_owned(), bytes: Vec::new() }))
     }
@@ -117,6 +120,7 @@ impl SnapshotStorage for Shelf {
 /// A server with a shelf, a secret and one schedule.
 struct Site {
     core: Core,
+    store: Arc<AgedStore>,
     shelf: Shelf,
 }
 
@@ -129,14 +133,14 @@ impl Site {
         let (store, shelf) = (Arc::<AgedStore>::default(), Shelf::default());
         store.become_readable();
         store.be_of(number);
-        let core = whole_core(store, ServerInfo::default())
+        let core = whole_core(Arc::clone(&store) as _, ServerInfo::default())
             .with_snapshots(Arc::new(shelf.clone()))
             .with_threads(Arc::new(Inline));
         let root_token = Some(TOKEN.to_owned().into());
         let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: Some(KvVersion::V2) };
         let made = pollster::block_on(core.initialize(&spec, Timestamp::UNIX_EPOCH)).unwrap();
         let keys = kallisto_core::Initialized::hex(&made.keys);
-        let site = Self { core, shelf };
+        let site = Self { core, store, shelf };
         site.update("sys/unseal", &format!(r#"{{"key":"{}"}}"#, keys[0]));
         site.update("secret/data/a", r#"{"data":{"v":"one"}}"#);
         site.schedule(retain, space_max);
@@ -318,6 +322,39 @@ fn a_schedule_that_is_written_anew_goes_on_and_one_that_was_deleted_knows_nothin
     assert_eq!(status["last_attempt_start"], Json::Null);
     assert_eq!(status["last_snapshot_verified"], false.into());
     assert_eq!(site.names().len(), 1, "the files stay");
+}
+
+/// One whose place does not answer takes longer for a try than it waits for the next.
+#[test]
+fn a_schedule_that_fails_again_and_again_keeps_no_other_waiting() {
+    let site = Site::open(1, 1 << 30);
+    let broken = r#"{"interval":"10s","storage_type":"local","path_prefix":"/broken",
+        "local_max_space":1000000,"file_prefix":"other"}"#;
+    site.update("sys/storage/raft/snapshot-auto/config/a", broken);
+    for pass in 0..4 {
+        site.pass(START + pass * 100);
+    }
+    assert_eq!(site.names().len(), 1);
+}
+
+#[test]
+fn a_schedule_whose_status_cannot_be_kept_waits_all_the_same() {
+    let site = Site::open(5, 1 << 30);
+    site.store.fill(true);
+    for secs in [0, 1, 59, INTERVAL - 1] {
+        assert_eq!(site.pass(START + secs).1.len(), 1, "{secs}");
+    }
+    assert_eq!(site.pass(START + INTERVAL).1.len(), 2);
+    // What is written anew is looked at at once.
+    site.store.fill(false);
+    site.schedule(4, 1 << 30);
+    assert_eq!(site.pass(START + INTERVAL + 1).1.len(), 3);
+    site.shelf.spoils.store(true, Ordering::SeqCst);
+    site.store.fill(true);
+    let tries = |secs| number(&site.pass(START + 2 * INTERVAL + secs).0, "consecutive_errors");
+    assert_eq!([1, 2, 60].map(tries), [0; 3]);
+    site.store.fill(false);
+    assert_eq!([61, 62].map(tries), [1; 2], "a minute after the one that is not kept");
 }
 
 #[test]

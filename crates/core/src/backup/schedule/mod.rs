@@ -43,9 +43,51 @@ fn storage(context: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
 
 /// When a schedule is due, in seconds since 1970.
 fn next(schedule: &BackupSchedule, status: &ScheduleStatus) -> i64 {
+    status.tried.saturating_add(pause(schedule, status))
+}
+
+/// How long a schedule waits after a try, in seconds.
+fn pause(schedule: &BackupSchedule, status: &ScheduleStatus) -> i64 {
     let interval = schedule.interval.secs();
-    let wait = if status.failed_in_a_row > 0 { interval.min(RETRY_SECS) } else { interval };
-    status.tried.saturating_add(wait)
+    if status.failed_in_a_row > 0 { interval.min(RETRY_SECS) } else { interval }
+}
+
+/// A schedule whose time has come.
+struct DueSchedule {
+    name: String,
+    schedule: BackupSchedule,
+    seqno: Seqno,
+    status: ScheduleStatus,
+    /// Since when it is due.
+    since: i64,
+}
+
+/// The schedule that has been due for longest. With another order one whose tries take longer than the pause between them would keep the
+/// others waiting for ever.
+fn first_due(
+    core: &Core,
+    context: &NamespaceContext,
+    names: Vec<String>,
+    now: i64,
+) -> Result<Option<DueSchedule>, Error> {
+    let mut pauses = core.services.snapshot_pauses.lock().unwrap_or_else(PoisonError::into_inner);
+    pauses.retain(|name, _| names.contains(name));
+    let mut first: Option<DueSchedule> = None;
+    for name in names {
+        let Some((schedule, seqno)) = BackupSchedule::read(context, &name)? else { continue };
+        let status = ScheduleStatus::read(context, &name)?;
+        let latest = now.saturating_add(schedule.interval.secs());
+        let waits_to = pauses.get(&name).filter(|(of, _)| *of == seqno).map(|(_, to)| *to);
+        if waits_to.is_some_and(|to| now < to && to <= latest) {
+            continue;
+        }
+        // A clock that was set back stops no schedule.
+        let since = if status.tried > latest { i64::MIN } else { next(&schedule, &status) };
+        if since <= now && first.as_ref().is_none_or(|first| since < first.since) {
+            first = Some(DueSchedule { name, schedule, seqno, status, since });
+        }
+    }
+    Ok(first)
 }
 
 /// Starts a snapshot that is due, if none is under way: the job of the leader.
@@ -60,45 +102,36 @@ pub(crate) fn start_due(
     let Some(stored) = core.services.snapshots().cloned() else { return Ok(()) };
     let names = storage(context)?.list_some(config::CONFIGS, config::SCHEDULES_MAX);
     *core.metrics.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = figures(context);
-    for name in names {
-        let Some((schedule, seqno)) = BackupSchedule::read(context, &name)? else { continue };
-        let status = ScheduleStatus::read(context, &name)?;
-        // A clock that was set back stops no schedule.
-        let is_ahead = status.tried > now.as_second().saturating_add(schedule.interval.secs());
-        if next(&schedule, &status) > now.as_second() && !is_ahead {
-            continue;
-        }
-        // Nothing may fail between the swap and the guard that takes it back.
-        let namesakes = namesakes(context, &name, &schedule)?;
-        if core.services.snapshot_running.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let work = run::SnapshotRun {
-            name,
-            namesakes,
-            schedule,
-            seqno,
-            status,
-            stored,
-            now,
-            store: Arc::clone(&core.store),
-            store_name: core.store.replicated().map(save::store_name).unwrap_or_default(),
-            slot: Arc::clone(&core.context),
-            root: Arc::clone(&context.root),
-            stopwatch: Arc::clone(&core.stopwatch),
-            threads: Arc::clone(&core.threads),
-        };
-        let running = run::RunningGuard(Arc::clone(&core.services.snapshot_running));
-        let task = Box::new(move || {
-            work.run();
-            drop(running);
-        });
-        return core
-            .threads
-            .start("snapshot", task)
-            .map_err(|error| Error::Unavailable(format!("no thread for a snapshot: {error}")));
+    let due = first_due(core, context, names, now.as_second())?;
+    let Some(DueSchedule { name, schedule, seqno, status, .. }) = due else { return Ok(()) };
+    // Nothing may fail between the swap and the guard that takes it back.
+    let namesakes = namesakes(context, &name, &schedule)?;
+    if core.services.snapshot_running.swap(true, Ordering::AcqRel) {
+        return Ok(());
     }
-    Ok(())
+    let work = run::SnapshotRun {
+        name,
+        namesakes,
+        schedule,
+        seqno,
+        status,
+        stored,
+        now,
+        store: Arc::clone(&core.store),
+        store_name: core.store.replicated().map(save::store_name).unwrap_or_default(),
+        slot: Arc::clone(&core.context),
+        root: Arc::clone(&context.root),
+        stopwatch: Arc::clone(&core.stopwatch),
+        threads: Arc::clone(&core.threads),
+        pauses: Arc::clone(&core.services.snapshot_pauses),
+    };
+    let running = run::RunningGuard(Arc::clone(&core.services.snapshot_running));
+    let task = Box::new(move || {
+        work.run();
+        drop(running);
+    });
+    let started = core.threads.start("snapshot", task);
+    started.map_err(|error| Error::Unavailable(format!("no thread for a snapshot: {error}")))
 }
 
 /// A file of a schedule, and where it is.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
@@ -13,10 +13,10 @@ use kallisto_store::{Batch, Seqno, Store};
 
 use super::config::EXTENSION;
 use super::status::FILES_MAX;
-use super::{BackupSchedule, Namesake, ScheduleStatus, at_same_place, config, status};
+use super::{BackupSchedule, Namesake, ScheduleStatus, at_same_place, config, next, status};
 use crate::api::json::Json;
 use crate::backup::save;
-use crate::platform::snapshot_storage::{SnapshotStorage, SnapshotTarget};
+use crate::platform::snapshot_storage::{SchedulePauses, SnapshotStorage, SnapshotTarget};
 use crate::platform::threads::{Threads, give_way, outcome_of};
 use crate::state::Stopwatch;
 use crate::storage::engine_storage::EngineStorage;
@@ -58,6 +58,8 @@ pub(super) struct SnapshotRun {
     pub(super) root: Arc<RootKey>,
     pub(super) stopwatch: Stopwatch,
     pub(super) threads: Arc<dyn Threads>,
+    /// Where it is noted that the status could not be kept.
+    pub(super) pauses: Arc<SchedulePauses>,
 }
 
 /// What was made.
@@ -115,8 +117,17 @@ impl SnapshotRun {
                 status.failures += 1;
             }
         }
-        if let Err(error) = self.put(&status) {
-            tracing::warn!(schedule = self.name, error, "how a snapshot went is not kept");
+        let put = self.put(&status);
+        let mut pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
+        match put {
+            Ok(()) => {
+                pauses.remove(&self.name);
+            }
+            // No record tells of this try, as on a full disk. The next one waits as it would otherwise.
+            Err(error) => {
+                pauses.insert(self.name.clone(), (self.seqno, next(&self.schedule, &status)));
+                tracing::warn!(schedule = self.name, error, "how a snapshot went is not kept");
+            }
         }
     }
 
