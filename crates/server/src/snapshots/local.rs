@@ -4,11 +4,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kallisto_core::{SnapshotSink, StoredSnapshot};
 
 /// What the name of a file ends in that is not whole yet.
 const UNFINISHED: &str = ".part";
+/// Longest that who makes a file goes without writing to it.
+const WRITE_PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// Entries of a directory that are looked at.
 const ENTRIES_MAX: usize = 100_000;
 
@@ -24,7 +27,8 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> String {
     move |error| format!("{path}: {error}")
 }
 
-/// Begins a file; what one that was cut short has left behind is removed.
+/// Begins a file; what one that was cut short has left behind is removed. What was written to a moment ago is not left behind: another
+/// cluster makes it, a copy of this one with the same schedules.
 pub(super) fn create(directory: &str, name: &str) -> Result<Box<dyn SnapshotSink>, String> {
     let directory = Path::new(directory);
     fs::DirBuilder::new()
@@ -35,8 +39,8 @@ pub(super) fn create(directory: &str, name: &str) -> Result<Box<dyn SnapshotSink
     let stem = name.rsplit_once('-').map_or(name, |(stem, _)| stem);
     let stem = stem.rsplit_once('-').map_or(stem, |(stem, _)| stem);
     for left in entries(directory, &format!("{stem}-"))? {
-        if left.name.ends_with(UNFINISHED) {
-            let path = directory.join(&left.name);
+        let path = directory.join(&left.name);
+        if left.name.ends_with(UNFINISHED) && is_left(&path) {
             fs::remove_file(&path).map_err(failed(&path))?;
         }
     }
@@ -47,6 +51,13 @@ pub(super) fn create(directory: &str, name: &str) -> Result<Box<dyn SnapshotSink
     let file = options.open(&unfinished).map_err(failed(&unfinished))?;
     let path = directory.join(name);
     Ok(Box::new(LocalSink { file, unfinished, path, finished: false }))
+}
+
+/// Whether nobody has written to a file for a while.
+fn is_left(path: &Path) -> bool {
+    let written = fs::metadata(path).and_then(|facts| facts.modified());
+    // One that is gone, or of a time to come, is left where it is.
+    written.is_ok_and(|written| written.elapsed().is_ok_and(|since| since >= WRITE_PAUSE_MAX))
 }
 
 impl SnapshotSink for LocalSink {
@@ -125,6 +136,26 @@ pub(super) fn delete(directory: &str, name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unfinished_file_goes_when_nobody_writes_to_it_any_more() {
+        let directory =
+            std::env::temp_dir().join(format!("kallisto-unfinished-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let [old, young, other] =
+            ["p-20261127T120000Z-1", "p-20261129T115500Z-2", "q-20261127T120000Z-1"]
+                .map(|name| directory.join(format!("{name}.snap.part")));
+        #[expect(clippy::disallowed_methods, reason = "files of the test's own folder")]
+        for (path, hours) in [(&old, 25), (&young, 0), (&other, 25)] {
+            let file = File::create(path).unwrap();
+            let now = std::time::SystemTime::now();
+            file.set_modified(now - Duration::from_secs(hours * 3600)).unwrap();
+        }
+        let sink = create(directory.to_str().unwrap(), "p-20261129T120000Z-3.snap").unwrap();
+        assert_eq!([&old, &young, &other].map(|path| path.exists()), [false, true, true]);
+        sink.finish().unwrap();
+        fs::remove_dir_all(directory).unwrap();
+    }
 
     #[test]
     fn a_directory_is_the_same_by_its_links_and_before_it_is_there() {

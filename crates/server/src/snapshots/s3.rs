@@ -6,6 +6,7 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use kallisto_core::{S3Target, SnapshotSink, StoredSnapshot, form_component};
 use kallisto_listener::{SystemClock, WallClock};
 use secrecy::ExposeSecret;
@@ -21,6 +22,8 @@ const PART_BYTES: usize = 8 << 20;
 const PARTS_MAX: usize = 10_000;
 /// Longest that a request may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// An upload that began longer ago is one that a leader has left.
+const UPLOAD_TIME_MAX: SignedDuration = SignedDuration::from_hours(24);
 /// Most bytes of an answer that is not an object.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// Pages of a list, of a thousand objects each.
@@ -116,22 +119,28 @@ impl S3Bucket {
         format!("{}{name}", self.target.prefix)
     }
 
-    /// Gives up uploads of names that begin so: a leader that was lost has left them.
+    /// Gives up uploads of names that begin so which a leader that was lost has left.
     fn give_up_uploads(&self, prefix: &str) -> Result<(), String> {
         let query = [("prefix", prefix), ("uploads", "")];
         let answer = self.send(("GET", "", &query), b"", None)?;
         let text = String::from_utf8_lossy(&answer.body);
-        for upload in elements(&text, "Upload") {
-            let (Some(key), Some(id)) = (element(upload, "Key"), element(upload, "UploadId"))
-            else {
-                continue;
-            };
-            if key.starts_with(prefix) {
-                self.send(("DELETE", key, &[("uploadId", id)]), b"", None)?;
-            }
+        for (key, id) in left_uploads(&text, prefix, SystemClock.now()) {
+            self.send(("DELETE", key, &[("uploadId", id)]), b"", None)?;
         }
         Ok(())
     }
+}
+
+/// Keys and ids of the uploads in a list that nobody goes on with. Another cluster may be about to make one that began a moment ago: a
+/// copy of this one, with the same schedules.
+fn left_uploads<'t>(text: &'t str, prefix: &str, now: Timestamp) -> Vec<(&'t str, &'t str)> {
+    let left = elements(text, "Upload").filter_map(|upload| {
+        let begun = element(upload, "Initiated").and_then(|time| time.parse::<Timestamp>().ok());
+        let is_old = begun.is_none_or(|begun| now.duration_since(begun) >= UPLOAD_TIME_MAX);
+        let key = element(upload, "Key").filter(|key| is_old && key.starts_with(prefix))?;
+        Some((key, element(upload, "UploadId")?))
+    });
+    left.collect()
 }
 
 /// A query as it is signed and sent: sorted by name, encoded.
@@ -322,4 +331,27 @@ pub(super) fn list(target: &S3Target, prefix: &str) -> Result<Vec<StoredSnapshot
 pub(super) fn delete(target: &S3Target, name: &str) -> Result<(), String> {
     let bucket = S3Bucket::of(target)?;
     bucket.send(("DELETE", &bucket.key(name), &[]), b"", None).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upload_that_began_a_moment_ago_is_somebody_elses() {
+        let upload = |key: &str, id: &str, begun: &str| {
+            format!("<Upload><Key>{key}</Key><UploadId>{id}</UploadId>{begun}</Upload>")
+        };
+        let at = |time: &str| format!("<Initiated>{time}</Initiated>");
+        let list = [
+            upload("a/p-20261127T120000Z-1.snap", "old", &at("2026-11-27T12:00:00.000Z")),
+            upload("a/p-20261129T115500Z-2.snap", "young", &at("2026-11-29T11:55:00.000Z")),
+            upload("a/q-20261127T120000Z-1.snap", "other", &at("2026-11-27T12:00:00.000Z")),
+            upload("a/p-20261128T120000Z-3.snap", "undated", ""),
+        ]
+        .concat();
+        let now = "2026-11-29T12:00:00Z".parse().unwrap();
+        let ids: Vec<_> = left_uploads(&list, "a/p-", now).into_iter().map(|(_, id)| id).collect();
+        assert_eq!(ids, ["old", "undated"]);
+    }
 }
