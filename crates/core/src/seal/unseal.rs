@@ -209,6 +209,8 @@ impl Core {
         };
         let begin = self.services.timers.now();
         last.view.feed.notify_watchers();
+        // Work that waits for a commit may go on after a seal and an unsealing; this view will not show it what it did.
+        last.outdated.set(self.store.replicated());
         self.store.detach();
         self.loaded.clear();
         self.audit.clear();

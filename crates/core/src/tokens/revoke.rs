@@ -286,6 +286,7 @@ fn orphan_in(batch: &mut Batch, context: &NamespaceContext, hash: &TokenHash) ->
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
+    use std::task::{Context, Waker};
 
     use jiff::Timestamp;
     use kallisto_auth::Operation::Update;
@@ -318,6 +319,31 @@ mod tests {
                 Err(_) => Commit::decided(Err(StoreError::Unavailable("no power".into()))),
             }
         }
+    }
+
+    #[test]
+    fn a_revocation_that_a_seal_overtook_ends() {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let root = Some(ROOT.to_owned().into());
+        pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+        let make = |maker: &str| {
+            let made = ask(&core, Some(maker), Update, "auth/token/create", "{}");
+            let Ok(Response::Logical(made)) = made else { panic!("{made:?}") };
+            json::parse_object(&made.auth).unwrap()["client_token"].as_str().unwrap().to_owned()
+        };
+        let parent = make(ROOT);
+        make(&parent);
+        let context = core.context.load_full().unwrap();
+        let hash = context.view.cluster().unwrap().token_key.hash(&parent);
+        let mut sealing = Box::pin(core.seal());
+        // It waits for this test, which has the context.
+        let mut waiting = Context::from_waker(Waker::noop());
+        assert!(sealing.as_mut().poll(&mut waiting).is_pending());
+        // The child is deleted, and this view shows it for ever.
+        let revoked = pollster::block_on(revoke_all(&context, vec![hash]));
+        assert!(matches!(revoked, Err(Error::Unavailable(_))), "{revoked:?}");
+        drop(context);
+        pollster::block_on(sealing).unwrap();
     }
 
     #[test]

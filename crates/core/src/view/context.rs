@@ -36,7 +36,7 @@ pub(crate) struct NamespaceContext {
     pub(crate) reencryption: Reencryption,
     /// Who runs its long work.
     pub(crate) threads: Arc<dyn Threads>,
-    /// Set once the view is of the past: a snapshot or a backup took the place of what it shows.
+    /// Set once the view is of the past: a snapshot or a backup took the place of what it shows, or the server was sealed.
     pub(crate) outdated: Arc<Outdated>,
     /// The term in which revocations that were cut short were last taken up; 0 while there may be new ones.
     pub(crate) swept: AtomicU64,
@@ -54,7 +54,7 @@ impl NamespaceContext {
     pub(crate) fn check_follows(&self) -> Result<(), Error> {
         match self.outdated.is_set() {
             true => Err(Error::Unavailable(
-                "this server is taking over another state: ask again".into(),
+                "this server was sealed, or is taking over another state: ask again".into(),
             )),
             false => Ok(()),
         }
