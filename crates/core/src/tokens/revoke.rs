@@ -334,13 +334,13 @@ mod tests {
         let parent = make(ROOT);
         make(&parent);
         let context = core.context.load_full().unwrap();
-        let hash = context.view.cluster().unwrap().token_key.hash(&parent);
+        let tag = context.view.cluster().unwrap().token_key.hash(&parent);
         let mut sealing = Box::pin(core.seal());
         // It waits for this test, which has the context.
         let mut waiting = Context::from_waker(Waker::noop());
         assert!(sealing.as_mut().poll(&mut waiting).is_pending());
         // The child is deleted, and this view shows it for ever.
-        let revoked = pollster::block_on(revoke_all(&context, vec![hash]));
+        let revoked = pollster::block_on(revoke_all(&context, vec![tag.as_ref().try_into().unwrap()]));
         assert!(matches!(revoked, Err(Error::Unavailable(_))), "{revoked:?}");
         drop(context);
         pollster::block_on(sealing).unwrap();

@@ -47,11 +47,7 @@ pub(crate) struct RecentSecrets {
     sets: OnceLock<Box<[Mutex<KeptSet>]>>,
 }
 
-/// Newest first.
-#[expect(
-    clippy::vec_box,
-    reason = "most sets have one or none, and room for four would be for nothing"
-)]
+/// Newest first. Most sets have one or none, so room for four would be for nothing.
 type KeptSet = Vec<Box<KeptSecret>>;
 
 impl RecentSecrets {

@@ -97,7 +97,7 @@ pub(crate) const RESTING_BYTES_MAX: usize = 2 << 20;
 /// How long no snapshot is fetched after one that found no room on the disk; each further one doubles it.
 pub(crate) const FETCH_PAUSE_MIN: Duration = Duration::from_secs(5);
 /// The longest such pause.
-pub(crate) const FETCH_PAUSE_MAX: Duration = Duration::from_secs(300);
+pub(crate) const FETCH_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long the applier waits before it asks a full disk again.
 pub(crate) const FULL_RETRY: Duration = Duration::from_millis(50);
 

@@ -354,12 +354,6 @@ impl Cluster {
         Self::grown(Self::with(3, segment_bytes, Durability::Strict))
     }
 
-    /// Three servers that acknowledge what they have not synced.
-    pub(crate) fn of_three_in_batch_mode() -> Self {
-        let mode = Durability::BATCH;
-        Self::grown(Self::with(3, common::inline(mode).log_segment_bytes, mode))
-    }
-
     fn grown(cluster: Self) -> Self {
         cluster.decide(cluster.store(1).commit(put("first", "1"))).unwrap();
         for id in [2, 3] {
