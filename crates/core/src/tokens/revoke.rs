@@ -340,7 +340,8 @@ mod tests {
         let mut waiting = Context::from_waker(Waker::noop());
         assert!(sealing.as_mut().poll(&mut waiting).is_pending());
         // The child is deleted, and this view shows it for ever.
-        let revoked = pollster::block_on(revoke_all(&context, vec![tag.as_ref().try_into().unwrap()]));
+        let revoked =
+            pollster::block_on(revoke_all(&context, vec![tag.as_ref().try_into().unwrap()]));
         assert!(matches!(revoked, Err(Error::Unavailable(_))), "{revoked:?}");
         drop(context);
         pollster::block_on(sealing).unwrap();

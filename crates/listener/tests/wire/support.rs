@@ -263,14 +263,16 @@ impl Recorder {
         format!(r#"{{"type":"socket","options":{{"address":"{address}","socket_type":"tcp"}}}}"#)
     }
 
-    /// Waits until `is_enough` holds of the records, which may still be on their way when the device is done.
+    /// Waits until `is_enough` holds of the records of requests, which may still be on their way when the device is done. Checkpoints, which come
+    /// between them in a test that takes long, are left out.
     pub(crate) fn wait(&self, is_enough: impl Fn(&[Json]) -> bool) {
         const LOOKS_MAX: usize = 10_000;
         for _ in 0..LOOKS_MAX {
             let kept = self.kept.lock().unwrap().clone();
             let lines = kept.split_inclusive(|&byte| byte == b'\n');
             let whole = lines.filter(|line| line.ends_with(b"\n"));
-            let records: Vec<Json> = whole.map(|line| json::parse(line).unwrap()).collect();
+            let records = whole.map(|line| json::parse(line).unwrap());
+            let records: Vec<Json> = records.filter(is_of_request).collect();
             if is_enough(&records) {
                 return;
             }
@@ -288,6 +290,10 @@ impl Recorder {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
+}
+
+fn is_of_request(record: &Json) -> bool {
+    record.as_object().is_some_and(|record| record.get("request").is_some())
 }
 
 /// What the request of a record has under a name.
