@@ -49,7 +49,7 @@ pub(crate) async fn dial(
 }
 
 /// Where messages to a peer wait for its lane.
-pub(crate) struct Link {
+pub(crate) struct PeerLink {
     messages: mpsc::Sender<Vec<u8>>,
     bytes: Arc<AtomicUsize>,
 }
@@ -60,7 +60,7 @@ struct LinkQueue {
     bytes: Arc<AtomicUsize>,
 }
 
-impl Link {
+impl PeerLink {
     fn new() -> (Self, LinkQueue) {
         let (sender, messages) = mpsc::channel(MESSAGES_MAX);
         let bytes = Arc::<AtomicUsize>::default();
@@ -94,8 +94,8 @@ impl LinkQueue {
 }
 
 /// Starts the lane of messages to a peer; it ends when the link is dropped.
-pub(crate) fn start(shared: &Arc<PortShared>, to: u64) -> Link {
-    let (link, mut messages) = Link::new();
+pub(crate) fn start(shared: &Arc<PortShared>, to: u64) -> PeerLink {
+    let (link, mut messages) = PeerLink::new();
     let shared_task = Arc::clone(shared);
     shared.handle.spawn(async move {
         let (began, mut reach) = (Instant::now(), PeerReach::default());
@@ -341,7 +341,7 @@ mod tests {
     /// Appends of four megabytes, of which Raft has 256 under way, would take a gigabyte.
     #[tokio::test]
     async fn what_waits_for_a_slow_peer_is_bounded_in_bytes_and_heartbeats_wait_beyond() {
-        let (link, mut queue) = Link::new();
+        let (link, mut queue) = PeerLink::new();
         for _ in 0..40 {
             link.send(vec![0; 4 << 20]);
         }

@@ -16,7 +16,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 
 use crate::identity::{PeerIdentity, PeerTls, PortError};
-use crate::link::Link;
+use crate::link::PeerLink;
 use crate::relay::{Answering, RelayedRequest, Unanswered};
 use crate::{link, relay, serve};
 
@@ -75,7 +75,7 @@ pub(crate) struct PortShared {
 struct PortState {
     peers: BTreeMap<u64, Peer>,
     /// Where messages go, by peer.
-    links: BTreeMap<u64, Link>,
+    links: BTreeMap<u64, PeerLink>,
     /// Where requests go, by peer.
     lanes: BTreeMap<u64, mpsc::Sender<RelayedRequest>>,
 }

@@ -86,8 +86,10 @@ pub(crate) fn start_reencryption(context: &Arc<NamespaceContext>) -> Result<(), 
             context.reencryption.running.store(0, Ordering::Release);
         }
         match outcome {
-            Ok(Reencrypted { records, damaged: 0 }) => tracing::info!(records, "re-encrypted"),
-            Ok(Reencrypted { records, damaged }) => tracing::error!(
+            Ok(ReencryptionTally { records, damaged: 0 }) => {
+                tracing::info!(records, "re-encrypted")
+            }
+            Ok(ReencryptionTally { records, damaged }) => tracing::error!(
                 records,
                 damaged,
                 "re-encrypted all but damaged records, which stay under an older key; the log names them"
@@ -102,7 +104,7 @@ pub(crate) fn start_reencryption(context: &Arc<NamespaceContext>) -> Result<(), 
 }
 
 /// What a re-encryption did.
-struct Reencrypted {
+struct ReencryptionTally {
     /// Records written back.
     records: u64,
     /// Records passed over, since they are damaged.
@@ -110,10 +112,11 @@ struct Reencrypted {
 }
 
 /// Passes over the store until no record is under an older key but those that are damaged.
-fn reencrypt(context: &Weak<NamespaceContext>) -> Result<Reencrypted, StoreError> {
+fn reencrypt(context: &Weak<NamespaceContext>) -> Result<ReencryptionTally, StoreError> {
     let (mut records, mut damaged) = (0, HashSet::new());
-    let ended =
-        |records, damaged: &HashSet<_>| Ok(Reencrypted { records, damaged: damaged.len() as u64 });
+    let ended = |records, damaged: &HashSet<_>| {
+        Ok(ReencryptionTally { records, damaged: damaged.len() as u64 })
+    };
     if let Some(live) = context.upgrade() {
         live.reencryption.damaged.store(0, Ordering::Relaxed);
     }
