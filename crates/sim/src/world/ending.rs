@@ -57,16 +57,26 @@ impl SimWorld {
                 continue;
             }
             look = self.now + LOOK_EVERY;
-            let waits = self.clients.iter().any(|client| client.pending.is_some())
-                || !self.calls.is_empty()
-                || !self.are_cores_open();
-            if !waits && self.is_together() && self.is_under_one_key() {
+            let missing = self.missing();
+            if missing.is_none() {
                 return Ok(());
             }
-            if self.now > until {
-                return Err(stuck(&self.standing()));
+            if let Some(what) = missing.filter(|_| self.now > until) {
+                return Err(stuck(&format!("{what}: {}", self.standing())));
             }
         }
+    }
+
+    /// The first that is not as it will be.
+    fn missing(&self) -> Option<&'static str> {
+        let waits = self.clients.iter().any(|client| client.pending.is_some());
+        let conditions = [
+            (!waits && self.calls.is_empty(), "a client waits"),
+            (self.are_cores_open(), "a core is sealed, or its view is of the past"),
+            (self.is_together(), "the members differ"),
+            (self.is_under_one_key(), "there are records under a key that was replaced"),
+        ];
+        conditions.into_iter().find(|(holds, _)| !holds).map(|(_, what)| what)
     }
 
     /// The members, as the leader knows them.

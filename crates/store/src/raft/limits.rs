@@ -77,6 +77,8 @@ pub(crate) const NEVER_TICKS: usize = 1 << 40;
 pub(crate) const PROMOTED_WITHIN: u64 = 256;
 /// How long a proposal may stay undecided after its leader lost its place, before whoever waits is told so.
 pub(crate) const UNDECIDED_MAX: Duration = Duration::from_secs(10);
+/// How long a read that the leader answered waits for the entry that it named, before whoever asked is told to ask again.
+pub(crate) const ADMITTED_MAX: Duration = Duration::from_secs(10);
 /// How many ticks a read waits for the word of a leader before whoever asked is told to ask again.
 pub(crate) const READ_TICKS_MAX: u32 = ELECTION_TICKS as u32;
 /// How often a server that has peers asks whether its state holds everything, unless it is told otherwise.

@@ -442,16 +442,16 @@ impl Driver {
         while let Some((_, task)) = self.barriers.pop_front_if(|(index, _)| *index <= handed_out) {
             self.shared.tasks.push([task]);
         }
+        while let Some(tasks) = self.reads.pop_reached(handed_out) {
+            self.shared.tasks.push(tasks);
+        }
     }
 
     /// Tells those who wait for what a full disk keeps from being applied: it may do so for hours.
     fn refuse_stalled(&mut self) {
-        if self.barriers.is_empty() {
-            return;
-        }
-        if let Some(full) = self.shared.stalled() {
-            self.barriers.drain(..).for_each(|(_, task)| task.refuse(full.clone()));
-        }
+        let Some(full) = self.shared.stalled() else { return };
+        self.barriers.drain(..).for_each(|(_, task)| task.refuse(full.clone()));
+        self.reads.admitted().for_each(|promise| promise.keep(Err(full.clone())));
     }
 
     fn sync_if_due(&self) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Driver;
 use crate::commit::Promise;
-use crate::raft::limits::READ_TICKS_MAX;
+use crate::raft::limits::{ADMITTED_MAX, READ_TICKS_MAX};
 use crate::raft::tasks::ApplierTask;
 use crate::{AsOf, Error};
 
@@ -19,6 +19,8 @@ pub(super) struct PendingReads {
     pub(super) waiting: Vec<Promise>,
     /// Asked under a number, of a leader, and since when.
     asked: VecDeque<ReadRound>,
+    /// Answered by the leader, and not handed out up to the entry that it named.
+    admitted: VecDeque<AdmittedReads>,
     /// The first number of this run of the server, and the next one. Where they begin is drawn: an answer to an earlier run may
     /// still be on its way and says nothing of what was committed since, and a leader may still have its question.
     first: u64,
@@ -47,6 +49,14 @@ struct ReadRound {
     promises: Vec<Promise>,
 }
 
+/// Reads of a round that wait for an entry.
+struct AdmittedReads {
+    index: u64,
+    /// When the leader was asked.
+    since: Duration,
+    promises: Vec<Promise>,
+}
+
 impl PendingReads {
     /// None yet. `seed` is another one in each run of a server.
     pub(super) fn new(seed: u64) -> Self {
@@ -58,7 +68,33 @@ impl PendingReads {
     /// Everybody who waits.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Promise> {
         let asked = self.asked.drain(..).flat_map(|asked| asked.promises);
-        asked.chain(self.waiting.drain(..))
+        let admitted = self.admitted.drain(..).flat_map(|admitted| admitted.promises);
+        asked.chain(admitted).chain(self.waiting.drain(..))
+    }
+
+    /// What the applier has to do for the first round, if its entry is among the first `handed_out`.
+    pub(super) fn pop_reached(
+        &mut self,
+        handed_out: u64,
+    ) -> Option<impl Iterator<Item = ApplierTask> + use<>> {
+        let first = self.admitted.pop_front_if(|admitted| admitted.index <= handed_out)?;
+        let settled = first.promises.into_iter().map(ApplierTask::Settled);
+        Some(std::iter::once(ApplierTask::Confirmed(first.since)).chain(settled))
+    }
+
+    /// Those that wait for entries.
+    pub(super) fn admitted(&mut self) -> impl Iterator<Item = Promise> {
+        self.admitted.drain(..).flat_map(|admitted| admitted.promises)
+    }
+
+    /// Those that have waited for their entry for too long: it may never come to a server that was removed. What the answers say of the
+    /// state's age stays.
+    fn overdue(&mut self, now: Duration) -> impl Iterator<Item = Promise> {
+        let overdue = self
+            .admitted
+            .iter_mut()
+            .take_while(move |admitted| admitted.since + ADMITTED_MAX <= now);
+        overdue.flat_map(|admitted| admitted.promises.drain(..))
     }
 }
 
@@ -88,8 +124,9 @@ impl Driver {
 
     /// Gives up reads whose leader is none any more, and those whose question or answer seems to be lost.
     pub(super) fn refuse_lost_reads(&mut self) {
-        let Some(oldest) = self.reads.asked.front() else { return };
         let (now, leader_id) = (self.shared.clock.now(), self.node.standing().leader_id);
+        self.reads.overdue(now).for_each(|promise| promise.keep(Err(Error::NotLeader)));
+        let Some(oldest) = self.reads.asked.front() else { return };
         let patience = self.shared.tick * READ_TICKS_MAX;
         let is_lost =
             |asked: &ReadRound| asked.leader_id != leader_id || asked.since + patience <= now;
@@ -113,9 +150,7 @@ impl Driver {
             while let Some(ReadRound { promises, since, .. }) =
                 self.reads.asked.pop_front_if(|asked| asked.number <= number)
             {
-                self.barriers.push_back((index, ApplierTask::Confirmed(since)));
-                let settled = |promise| (index, ApplierTask::Settled(promise));
-                self.barriers.extend(promises.into_iter().map(settled));
+                self.reads.admitted.push_back(AdmittedReads { index, since, promises });
             }
         }
     }

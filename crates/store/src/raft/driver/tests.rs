@@ -16,7 +16,8 @@ use raft::eraftpb::Entry;
 use super::*;
 use crate::codec::encode_batch;
 use crate::raft::limits::{
-    HEARD_TICKS, MEMBERS_MAX, PROMOTED_WITHIN, READ_TICKS_MAX, SHORT_LOOK_TICKS, TRANSFER_TICKS_MAX,
+    ADMITTED_MAX, HEARD_TICKS, MEMBERS_MAX, PROMOTED_WITHIN, READ_TICKS_MAX, SHORT_LOOK_TICKS,
+    TRANSFER_TICKS_MAX,
 };
 use crate::{
     Batch, Commit, Invitation, MemberChange, MemberRole, Need, Peer, RaftOptions, RaftStore,

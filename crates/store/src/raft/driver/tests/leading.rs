@@ -339,6 +339,27 @@ fn a_read_without_a_leader_is_refused_at_once() {
     assert_eq!(outcome(&mut bench.store.read_index()), Some(Err(Error::NotLeader)));
 }
 
+/// Found by the simulator (seed 6100063 with cores): a server was removed between the answer and the entry.
+#[test]
+fn a_read_is_given_up_whose_entry_does_not_come() {
+    let bench = Bench::leading(peer(2), MemberRole::Learner);
+    bench.clock.advance(ADMITTED_MAX * 2);
+    for (waited, outcome_then) in [
+        (ADMITTED_MAX - Duration::from_nanos(1), None),
+        (ADMITTED_MAX, Some(Err(Error::NotLeader))),
+    ] {
+        let (promise, mut read) = Commit::promised();
+        bench.driver(|driver| {
+            let since = driver.shared.clock.now() - waited;
+            driver.reads = PendingReads::asked_of(1, since, promise);
+            driver.admit_reads(vec![(0, u64::MAX)]);
+            driver.release_barriers();
+            driver.refuse_lost_reads();
+        });
+        assert_eq!(outcome(&mut read), outcome_then, "{waited:?}");
+    }
+}
+
 #[test]
 fn a_read_is_given_up_after_its_time_or_with_its_leader() {
     let bench = Bench::leading(peer(2), MemberRole::Learner);
