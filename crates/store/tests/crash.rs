@@ -152,7 +152,9 @@ impl RecordedRun for Run {
     fn judged(&self, cuts: usize) {
         // Two threads share a run's seed and not the run.
         let marked = self.marked.load(Ordering::Relaxed);
-        assert!(marked * 10 > cuts * 9, "{marked} of {cuts} images have a mark");
+        // A short run has no mark for a good part of its time.
+        let is_long = self.states.len() > COMPACTING_BATCHES;
+        assert!(!is_long || marked * 10 > cuts * 9, "{marked} of {cuts} images have a mark");
     }
 }
 
