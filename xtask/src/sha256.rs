@@ -1,6 +1,6 @@
 //! SHA-256 (FIPS 180-4), for comparing sources with what was built of them.
 //!
-//! Developer commands are std only, so this is the one digest written by hand here. It guards against forgetting, not against an attacker: nothing
+//! Developer commands use no crate from outside, so this is the one digest written by hand here. It guards against forgetting, not against an attacker: nothing
 //! of the server uses it. `cargo x ui` writes the digest of the page's sources, `cargo x tidy` compares it.
 //!
 //! The input is whole in memory; a source tree is a few megabytes.
