@@ -212,7 +212,7 @@ fn open_core(
         .with_host(Arc::new(host.with_storage(settings.storage.directory().map(Path::to_path_buf))))
         .with_stopwatch(move || SystemClock.instant().saturating_duration_since(start))
         .with_outbound(Arc::new(Calls::new()))
-        .with_snapshots(Arc::new(Snapshots))
+        .with_snapshots(Arc::new(Snapshots::default()))
         .with_probes(Arc::new(Prober::default()))
         .with_far_ends(far_ends);
     if let Some(traces) = traces {

@@ -5,17 +5,21 @@ mod s3;
 mod sigv4;
 
 use std::io::Read;
+use std::sync::Arc;
 
 use kallisto_core::{SnapshotPlace, SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot};
 
 /// Stores snapshots where their schedules say.
-pub(super) struct Snapshots;
+#[derive(Default)]
+pub(super) struct Snapshots {
+    unfinished: Arc<s3::UnfinishedObjects>,
+}
 
 impl SnapshotStorage for Snapshots {
     fn create(&self, target: &SnapshotTarget, name: &str) -> Result<Box<dyn SnapshotSink>, String> {
         match target {
             SnapshotTarget::Local { directory } => local::create(directory, name),
-            SnapshotTarget::S3(target) => s3::create(target, name),
+            SnapshotTarget::S3(target) => s3::create(target, name, &self.unfinished),
         }
     }
 

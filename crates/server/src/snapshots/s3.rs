@@ -3,7 +3,9 @@
 //! Every request ends within [`REQUEST_TIMEOUT`]; a snapshot is read back by ranges, so that this bounds it too. No redirect is
 //! followed, and no address is asked that only this machine or its cloud can reach, loopback aside.
 
+use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -24,12 +26,39 @@ const PARTS_MAX: usize = 10_000;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// An upload that began longer ago is one that a leader has left.
 const UPLOAD_TIME_MAX: SignedDuration = SignedDuration::from_hours(24);
+/// Objects that were begun and not finished which a server remembers.
+const UNFINISHED_MAX: usize = 64;
 /// Most bytes of an answer that is not an object.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// Pages of a list, of a thousand objects each.
 const PAGES_MAX: usize = 100;
 /// Longest excerpt of a refusal that is told, in bytes.
 const REFUSAL_BYTES_MAX: usize = 200;
+
+/// Addresses of objects that this server has begun and not finished. Nobody else makes them, so that their uploads may be given up at once:
+/// the request that should have done it may not have arrived, or a part on its way may have brought the upload back.
+#[derive(Default)]
+pub(super) struct UnfinishedObjects(Mutex<VecDeque<String>>);
+
+impl UnfinishedObjects {
+    fn begin(&self, address: &str) {
+        let mut addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if addresses.len() == UNFINISHED_MAX {
+            addresses.pop_front();
+        }
+        addresses.push_back(address.to_owned());
+    }
+
+    fn finish(&self, address: &str) {
+        let mut addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        addresses.retain(|begun| begun != address);
+    }
+
+    fn holds(&self, address: &str) -> bool {
+        let addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        addresses.iter().any(|begun| begun == address)
+    }
+}
 
 /// An answer that was read.
 struct S3Answer {
@@ -119,12 +148,17 @@ impl S3Bucket {
         format!("{}{name}", self.target.prefix)
     }
 
-    /// Gives up uploads of names that begin so which a leader that was lost has left.
-    fn give_up_uploads(&self, prefix: &str) -> Result<(), String> {
+    fn address(&self, key: &str) -> String {
+        format!("{}{}{key}", self.base, self.root)
+    }
+
+    /// Gives up uploads of names that begin so which this server, or a leader that was lost, has left.
+    fn give_up_uploads(&self, prefix: &str, own: &UnfinishedObjects) -> Result<(), String> {
         let query = [("prefix", prefix), ("uploads", "")];
         let answer = self.send(("GET", "", &query), b"", None)?;
         let text = String::from_utf8_lossy(&answer.body);
-        for (key, id) in left_uploads(&text, prefix, SystemClock.now()) {
+        let is_own = |key: &str| own.holds(&self.address(key));
+        for (key, id) in left_uploads(&text, prefix, SystemClock.now(), is_own) {
             self.send(("DELETE", key, &[("uploadId", id)]), b"", None)?;
         }
         Ok(())
@@ -133,11 +167,19 @@ impl S3Bucket {
 
 /// Keys and ids of the uploads in a list that nobody goes on with. Another cluster may be about to make one that began a moment ago: a
 /// copy of this one, with the same schedules.
-fn left_uploads<'t>(text: &'t str, prefix: &str, now: Timestamp) -> Vec<(&'t str, &'t str)> {
+fn left_uploads<'t>(
+    text: &'t str,
+    prefix: &str,
+    now: Timestamp,
+    is_own: impl Fn(&str) -> bool,
+) -> Vec<(&'t str, &'t str)> {
     let left = elements(text, "Upload").filter_map(|upload| {
         let begun = element(upload, "Initiated").and_then(|time| time.parse::<Timestamp>().ok());
         let is_old = begun.is_none_or(|begun| now.duration_since(begun) >= UPLOAD_TIME_MAX);
-        let key = element(upload, "Key").filter(|key| is_old && key.starts_with(prefix))?;
+        let key = element(upload, "Key").filter(|key| key.starts_with(prefix))?;
+        if !is_old && !is_own(key) {
+            return None;
+        }
         Some((key, element(upload, "UploadId")?))
     });
     left.collect()
@@ -180,15 +222,29 @@ struct S3Sink {
     upload: Option<String>,
     etags: Vec<String>,
     pending: Vec<u8>,
+    unfinished: Arc<UnfinishedObjects>,
 }
 
-pub(super) fn create(target: &S3Target, name: &str) -> Result<Box<dyn SnapshotSink>, String> {
+/// Begins an object. Schedules of a server make one at a time: what else it has begun is not being made any more.
+pub(super) fn create(
+    target: &S3Target,
+    name: &str,
+    unfinished: &Arc<UnfinishedObjects>,
+) -> Result<Box<dyn SnapshotSink>, String> {
     let bucket = S3Bucket::of(target)?;
     let key = bucket.key(name);
     let stem = key.rsplit_once('-').map_or(key.as_str(), |(stem, _)| stem);
     let stem = stem.rsplit_once('-').map_or(stem, |(stem, _)| stem);
-    bucket.give_up_uploads(&format!("{stem}-"))?;
-    Ok(Box::new(S3Sink { bucket, key, upload: None, etags: Vec::new(), pending: Vec::new() }))
+    bucket.give_up_uploads(&format!("{stem}-"), unfinished)?;
+    unfinished.begin(&bucket.address(&key));
+    Ok(Box::new(S3Sink {
+        bucket,
+        key,
+        upload: None,
+        etags: Vec::new(),
+        pending: Vec::new(),
+        unfinished: Arc::clone(unfinished),
+    }))
 }
 
 impl S3Sink {
@@ -227,7 +283,9 @@ impl SnapshotSink for S3Sink {
     fn finish(mut self: Box<Self>) -> Result<(), String> {
         let last = std::mem::take(&mut self.pending);
         if self.upload.is_none() {
-            return self.bucket.send(("PUT", &self.key, &[]), &last, None).map(|_| ());
+            self.bucket.send(("PUT", &self.key, &[]), &last, None)?;
+            self.unfinished.finish(&self.bucket.address(&self.key));
+            return Ok(());
         }
         if !last.is_empty() {
             self.send_part(&last)?;
@@ -248,6 +306,7 @@ impl SnapshotSink for S3Sink {
             return Err(format!("{}: the upload was not completed", self.key));
         }
         self.upload = None;
+        self.unfinished.finish(&self.bucket.address(&self.key));
         Ok(())
     }
 }
@@ -255,7 +314,7 @@ impl SnapshotSink for S3Sink {
 impl Drop for S3Sink {
     fn drop(&mut self) {
         if let Some(id) = self.upload.take() {
-            // The next one of this schedule gives it up otherwise.
+            // Where that fails, the next one of this schedule gives it up.
             let _ = self.bucket.send(("DELETE", &self.key, &[("uploadId", &id)]), b"", None);
         }
     }
@@ -351,7 +410,25 @@ mod tests {
         ]
         .concat();
         let now = "2026-11-29T12:00:00Z".parse().unwrap();
-        let ids: Vec<_> = left_uploads(&list, "a/p-", now).into_iter().map(|(_, id)| id).collect();
-        assert_eq!(ids, ["old", "undated"]);
+        let ids = |is_own: &dyn Fn(&str) -> bool| -> Vec<_> {
+            let left = left_uploads(&list, "a/p-", now, is_own);
+            left.into_iter().map(|(_, id)| id).collect()
+        };
+        assert_eq!(ids(&|_| false), ["old", "undated"]);
+        assert_eq!(ids(&|key| key.ends_with("-2.snap")), ["old", "young", "undated"]);
+    }
+
+    #[test]
+    fn what_a_server_did_not_finish_is_remembered_within_a_bound() {
+        let own = UnfinishedObjects::default();
+        own.begin("https://s3/a");
+        own.begin("https://s3/b");
+        own.finish("https://s3/b");
+        assert_eq!(["a", "b"].map(|key| own.holds(&format!("https://s3/{key}"))), [true, false]);
+        for at in 0..UNFINISHED_MAX {
+            own.begin(&format!("https://s3/{at}"));
+        }
+        assert!(!own.holds("https://s3/a"), "the oldest goes first");
+        assert!(own.holds("https://s3/0"));
     }
 }
