@@ -27,6 +27,9 @@ const decode = (text: string): string => {
   }
 };
 
+/** How often another screen came into view. */
+let moves = 0;
+
 function read(): void {
   const path = location.pathname
     .replace(/^\/ui\/?/, '')
@@ -34,10 +37,16 @@ function read(): void {
     .map(decode)
     .join('/');
   const query = new URLSearchParams(location.search);
-  const isMoved = path !== route.peek().path || query.get('tab') !== route.peek().query.get('tab');
-  namespace.value = (query.get('ns') ?? '').replace(/^\/+|\/+$/g, '');
+  const ns = (query.get('ns') ?? '').replace(/^\/+|\/+$/g, '');
+  const isMoved =
+    path !== route.peek().path ||
+    query.get('tab') !== route.peek().query.get('tab') ||
+    ns !== namespace.peek();
+  namespace.value = ns;
   route.value = { path, query };
-  if (isMoved) onMove.run?.();
+  if (!isMoved) return;
+  moves += 1;
+  onMove.run?.();
 }
 
 /** The address of a route, in the namespace in view or in `ns`. */
@@ -62,6 +71,19 @@ export async function go(url: string, replace = false): Promise<void> {
   history[replace ? 'replaceState' : 'pushState'](null, '', url);
   read();
   if (!replace) document.querySelector('main')?.scrollTo(0, 0);
+}
+
+/**
+ * How to go on from the screen in view once what was asked of it is done. Nowhere, if somebody has left it meanwhile; what is unsaved there asks nothing,
+ * since it was saved or is gone.
+ */
+export function fromHere(): (url: string, replace?: boolean) => Promise<void> {
+  const start = moves;
+  return async (url, replace = false) => {
+    if (moves !== start) return;
+    guard.value = undefined;
+    await go(url, replace);
+  };
 }
 
 /** Changes the query of the route in view. */

@@ -6,7 +6,7 @@ import { call } from '../lib/api.ts';
 import { copy, copySecret } from '../lib/clipboard.ts';
 import { useAction, useLoad } from '../lib/load.ts';
 import { allMounts } from '../lib/place.ts';
-import { go, href, route } from '../lib/router.ts';
+import { fromHere, go, href, route } from '../lib/router.ts';
 import { ago, visible } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';
 import { confirm, open, Sheet } from '../parts/dialog.tsx';
@@ -353,9 +353,10 @@ function Limits({
       }))
     )
       return;
+    const goOn = fromHere();
     await call('DELETE', `${mount}keys/${name}`);
     toast(en.keyDeleted);
-    void go(href(`transit/${mount}`));
+    void goOn(href(`transit/${mount}`));
   });
   const canTrim =
     Number(data['min_decryption_version'] ?? 1) >

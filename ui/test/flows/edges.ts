@@ -335,6 +335,29 @@ export const edges: Flow[] = [
     }
     await one.finish();
   } },
+  { name: 'edges: what is done once its screen was left does not lead away from the next one', run: async ({ browser, dev }) => {
+    await dev.api('DELETE', 'secret/metadata/edges/late/one');
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    let free = (): void => {};
+    const held = new Promise<void>((done) => { free = done; });
+    await page.route('**/v1/sys/kallisto/kv/write', async (route) => { await held; await route.continue(); });
+    await one.go('/ui/s/secret/edges/late/?tab=import');
+    await page.getByLabel('Or paste').fill('A=1');
+    await page.getByLabel('Name of the secret').fill('one');
+    await page.getByRole('button', { name: 'Preview 1 secret' }).click();
+    await page.getByRole('button', { name: 'Write 1 secret' }).click();
+    // Elsewhere, and back at the same address: another visit, with work of its own.
+    await one.go('/ui/policies/');
+    await page.getByRole('heading', { name: 'Policies' }).first().waitFor();
+    await one.go('/ui/s/secret/edges/late/?tab=import');
+    await page.getByLabel('Or paste').fill('B=2');
+    free();
+    await page.getByText(/1 secret.*written|Written.*1 secret/i).waitFor();
+    if ((await page.getByLabel('Or paste').inputValue()) !== 'B=2') throw new Error(`what was begun meanwhile is gone, at ${page.url()}`);
+    await one.finish();
+  } },
   { name: 'edges: on a narrow screen the tab that is shown is in view', run: async ({ browser, dev }) => {
     const one = await Watched.open(browser, dev, { phone: true });
     await one.login('ops');

@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { ApiError, call, tryCall } from '../../lib/api.ts';
 import { lineDiff } from '../../lib/diff.ts';
 import { useAction } from '../../lib/load.ts';
-import { go, guard, href, route } from '../../lib/router.ts';
+import { fromHere, guard, href, route } from '../../lib/router.ts';
 import { visible } from '../../lib/time.ts';
 import { toast } from '../../lib/toasts.ts';
 import { CodeArea, type Mark } from '../../parts/code-area.tsx';
@@ -81,10 +81,11 @@ export function PolicyEditor({
   }, [isDirty]);
   const save = useAction(async () => {
     if (!isNew && !(await review(saved, text, name))) return;
+    const goOn = fromHere();
     await call('PUT', `sys/policies/acl/${name}`, { body: { policy: text } });
-    guard.value = undefined;
     toast(en.policySaved);
-    reload();
+    if (isNew) void goOn(href(`policies/${name}`), true);
+    else reload();
   });
   const remove = useAction(async () => {
     if (
@@ -97,10 +98,10 @@ export function PolicyEditor({
       }))
     )
       return;
+    const goOn = fromHere();
     await call('DELETE', `sys/policies/acl/${name}`);
-    guard.value = undefined;
     toast(en.policyDeleted);
-    void go(href('policies/'));
+    void goOn(href('policies/'));
   });
   useKeys({
     save: () => {

@@ -185,10 +185,7 @@ function Policy({ name }: { name: string }) {
       saved={there ?? ''}
       start={start}
       isNew={there === undefined}
-      reload={() => {
-        if (isNew) void go(href(`policies/${name}`), true);
-        else loaded.reload();
-      }}
+      reload={loaded.reload}
     />
   );
 }

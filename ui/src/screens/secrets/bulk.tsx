@@ -13,7 +13,7 @@ import {
   placeText,
   type Place,
 } from '../../lib/place.ts';
-import { go, href } from '../../lib/router.ts';
+import { fromHere, go, href } from '../../lib/router.ts';
 import { toast } from '../../lib/toasts.ts';
 import { plural, visible } from '../../lib/time.ts';
 import { open, Sheet } from '../../parts/dialog.tsx';
@@ -71,6 +71,7 @@ export function newSecret(place: Place): void {
   void open<void>((close) => <New close={() => close()} />);
 }
 
+/** Asks about several places, and does it. `onDone` is told then, but where a move or copy of one place leads to its new place. */
 export function bulk(
   what: 'move' | 'delete' | 'export',
   places: string[],
@@ -303,14 +304,15 @@ function Move({
     );
   });
   const run = useAction(async () => {
+    const goOn = fromHere();
     for (const from of places)
       await call('POST', `sys/kallisto/kv/${how}`, {
         body: { from, to: target(from), ...(isOne ? { count: found?.total } : {}) },
       });
     close();
     toast(`${plural(found?.total ?? 0, common.secret)} ${how === 'move' ? en.moved : en.copied}`);
-    onDone();
-    if (isOne) void go(href(`s/${to}`));
+    if (isOne) void goOn(href(`s/${to}`));
+    else onDone();
   });
   const word = found && found.total > TYPED_FROM ? `${how} ${found.total}` : '';
   return (

@@ -19,7 +19,7 @@ import {
   type Place,
 } from '../../lib/place.ts';
 import { readData, versionOf } from '../../lib/reveal.ts';
-import { go, guard, href } from '../../lib/router.ts';
+import { fromHere, go, guard, href } from '../../lib/router.ts';
 import { cover } from '../../lib/state.ts';
 import { toast } from '../../lib/toasts.ts';
 import { plural, visible } from '../../lib/time.ts';
@@ -155,6 +155,7 @@ export function Editor({
   const save = useAction(async () => {
     const mine = current.current;
     if (!mine || !base || cover.peek()) return;
+    const goOn = fromHere();
     const rowsNow = diffData(base, mine);
     if (!(await reviewChanges(rowsNow, isNew, isBlind))) return;
     try {
@@ -177,10 +178,9 @@ export function Editor({
       await write(chosen, theirs.version);
     }
     saved.current = true;
-    guard.value = undefined;
     toast(isNew ? en.secretMade : en.saved);
     onSaved();
-    void go(href(`s/${own}`), true);
+    void goOn(href(`s/${own}`), true);
   });
   useKeys({
     save: () => {

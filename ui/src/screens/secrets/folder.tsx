@@ -15,7 +15,7 @@ import {
   type VersionInfo,
 } from '../../lib/place.ts';
 import { sharing, visited } from '../../lib/prefs.ts';
-import { go, href, route } from '../../lib/router.ts';
+import { fromHere, go, href, route } from '../../lib/router.ts';
 import { me, namespace } from '../../lib/state.ts';
 import { count, named, plural, short, visible } from '../../lib/time.ts';
 import { watch } from '../../lib/watch.ts';
@@ -467,18 +467,21 @@ export function FolderHome({ place }: { place: Place }) {
             <Button
               icon="swap"
               need={{ path: 'sys/kallisto/kv/move', cap: ['update', 'create'] }}
-              onClick={() =>
-                bulk('move', [own], () => void go(href(`s/${parentOf(own.replace(/\/$/, ''))}`)))
-              }
+              onClick={() => bulk('move', [own], () => {})}
             >
               {en.moveOrCopy}
             </Button>
             <Button
               icon="trash"
               need={{ path: 'sys/kallisto/kv/delete', cap: ['update', 'create'] }}
-              onClick={() =>
-                bulk('delete', [own], () => void go(href(`s/${parentOf(own.replace(/\/$/, ''))}`)))
-              }
+              onClick={() => {
+                const goOn = fromHere();
+                bulk(
+                  'delete',
+                  [own],
+                  () => void goOn(href(`s/${parentOf(own.replace(/\/$/, ''))}`)),
+                );
+              }}
             >
               {common.deleteIt}
             </Button>

@@ -93,7 +93,7 @@ export function Secret({ place }: { place: Place }) {
     edit: () => void go(at('edit')),
     history: () => void go(at('history')),
     path: () => void copy(own, common.path),
-    move: () => void bulk('move', [own], () => void go(href(`s/${parentOf(own)}`))),
+    move: () => void bulk('move', [own], loaded.reload),
   });
 
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path={paths.read} />;
@@ -158,10 +158,7 @@ export function Secret({ place }: { place: Place }) {
             >
               {en.shareOnce}
             </Button>
-            <Button
-              icon="swap"
-              onClick={() => bulk('move', [own], () => void go(href(`s/${parentOf(own)}`)))}
-            >
+            <Button icon="swap" onClick={() => bulk('move', [own], loaded.reload)}>
               {common.move}
             </Button>
             <Button

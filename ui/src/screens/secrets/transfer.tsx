@@ -16,7 +16,7 @@ import {
   placeText,
   type Place,
 } from '../../lib/place.ts';
-import { go, href } from '../../lib/router.ts';
+import { fromHere, href } from '../../lib/router.ts';
 import { toast } from '../../lib/toasts.ts';
 import { plural, visible } from '../../lib/time.ts';
 import { parseInWorker } from '../../lib/workers.ts';
@@ -139,9 +139,10 @@ export function Import({ place }: { place: Place }) {
     const todo = (plans ?? []).filter((plan) => plan.state === 'new' || plan.state === 'changed');
     const body = `{"writes":[${todo.map((plan) => `{"path":${JSON.stringify(apiPath(plan.place, 'data'))},"data":${writeJson(plan.entry.data)}${plan.place.mount.version === 2 ? `,"options":{"cas":${plan.version}}` : ''}}`).join(',')}]}`;
     if (body.length > BYTES_MAX) throw new Error(en.over16MibCutTheFile);
+    const goOn = fromHere();
     await call('POST', 'sys/kallisto/kv/write', { text: body });
     toast(en.written(plural(todo.length, common.secret)));
-    void go(href(`s/${placeText(todo[0]?.place ?? place)}`));
+    void goOn(href(`s/${placeText(todo[0]?.place ?? place)}`));
   });
   const count = (state: Plan['state']): number =>
     (plans ?? []).filter((plan) => plan.state === state).length;

@@ -6,7 +6,7 @@ import { call, tryCall } from '../../lib/api.ts';
 import { copySecret } from '../../lib/clipboard.ts';
 import { download } from '../../lib/download.ts';
 import { useAction, useLoad } from '../../lib/load.ts';
-import { go, href } from '../../lib/router.ts';
+import { fromHere, href } from '../../lib/router.ts';
 import { askServer } from '../../lib/server.ts';
 import { server } from '../../lib/state.ts';
 import { ago, count } from '../../lib/time.ts';
@@ -30,9 +30,10 @@ export function SealSettings() {
         typed: 'seal',
       })
     ) {
+      const goOn = fromHere();
       await call('PUT', 'sys/seal', { quiet: true });
       await askServer();
-      void go(href('unseal'));
+      void goOn(href('unseal'));
     }
   });
   const rotate = useAction(async () => {
