@@ -203,6 +203,7 @@ impl Device {
             origin,
             anchor: anchor.clone(),
             buffer: Vec::new(),
+            together: 0,
             keeps_rooms: device.spec.secrecy == Secrecy::Masked,
             retry: RETRY_MIN,
             is_failing: false,

@@ -33,6 +33,8 @@ pub(super) struct WriterThread {
     pub(super) buffer: Vec<u8>,
     /// Whether rooms of records are used again.
     pub(super) keeps_rooms: bool,
+    /// How much was handed in together lately: what the last group had, or the ones before it, less a sixteenth for each since.
+    pub(super) together: usize,
     pub(super) retry: Duration,
     /// Whether nothing was written since it failed: opening alone proves little on a full disk.
     pub(super) is_failing: bool,
@@ -91,8 +93,9 @@ impl WriterThread {
         let mut state = self.shared.lock();
         let mut has_waited = false;
         loop {
-            // Who woke it goes first where they share a processor: the rest of what comes together joins the group.
-            if std::mem::take(&mut has_waited) && !state.queue.is_empty() {
+            // Who woke it goes first where they share a processor: the rest of what comes together joins the group. Where nothing has come
+            // together lately, it would only wait for whoever else is busy there.
+            if std::mem::take(&mut has_waited) && !state.queue.is_empty() && self.together > 1 {
                 drop(state);
                 std::thread::yield_now();
                 state = self.shared.lock();
@@ -135,6 +138,7 @@ impl WriterThread {
                 if group.is_empty() {
                     continue;
                 }
+                self.together = group.len().max(self.together - self.together.div_ceil(16));
                 state.busy_since = Some(now);
                 return WriterStep::Write(group);
             }
@@ -333,7 +337,7 @@ pub(super) fn watch(name: &str, shared: &DeviceShared, deadline: Duration) {
 mod tests {
     use super::*;
     use crate::device::logged::errors_of;
-    use crate::device::queue::QueueState;
+    use crate::device::queue::{DeviceJob, QueueState};
     use crate::mask::SALT_BYTES;
 
     #[test]
@@ -372,6 +376,7 @@ mod tests {
             origin: Origin::New,
             anchor: None,
             buffer: Vec::new(),
+            together: 0,
             keeps_rooms: true,
             retry: RETRY_MIN,
             is_failing: false,
@@ -398,6 +403,25 @@ mod tests {
         writer.recovered();
         assert_eq!(writer.retry, RETRY_MIN);
         assert!(!writer.is_failing);
+    }
+
+    /// Whether it gives its turn away for more depends on that.
+    #[test]
+    fn what_was_handed_in_together_is_remembered_for_a_while() {
+        let mut writer = WriterThread { chain: Some(ChainHead::default()), ..writer() };
+        let mut together = |jobs: usize| {
+            let mut state = writer.shared.lock();
+            for _ in 0..jobs {
+                let records = FinishedRecords { bytes: b"a".to_vec(), ends: vec![1] };
+                let (done, _) = tokio::sync::oneshot::channel();
+                state.queue.push_back(DeviceJob { records, done });
+            }
+            drop(state);
+            assert!(matches!(writer.next(), WriterStep::Write(group) if group.len() == jobs));
+            writer.together
+        };
+        assert_eq!([1, 1, 17, 1, 1].map(&mut together), [1, 1, 17, 15, 14]);
+        assert_eq!((0..14).map(|_| together(1)).last(), Some(1));
     }
 
     #[test]
