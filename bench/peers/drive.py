@@ -394,7 +394,8 @@ def start(run):
                               "the last key", server.process)
                     else:
                         server.start()
-                        until(lambda: is_loaded(server), "loaded", server.process)
+                        ready = is_there if isinstance(server, Floor) else is_loaded
+                        until(lambda: ready(server, count), "loaded", server.process)
                     took.append((time.monotonic() - begin) * 1e3)
                     if kind == "http" and server.name == "Kallisto":
                         lists.setdefault("first", []).append(listed(server, count))
@@ -404,6 +405,7 @@ def start(run):
         contenders = {
             "Kallisto": lambda: again(lambda: KallistoDurable(bench, "batch"), "http"),
             "Redis": lambda: again(lambda: Redis(bench, "everysec"), "resp"),
+            FLOOR_VERSIONS: lambda: again(lambda: Floor(bench, "everysec", versions=True), "resp"),
         }
         if count <= 100_000 and not run.options.quick:
             contenders["OpenBao"] = lambda: again(lambda: BaoDurable(bench), "http")
@@ -433,12 +435,23 @@ def listed(server, count):
     return took
 
 
-def is_loaded(server):
+def is_loaded(server, _):
     """Redis answers PING with -LOADING until it has read its file."""
+    return answered(server, b"DBSIZE\r\n").startswith(b":")
+
+
+def is_there(server, count):
+    """Whether the last of so many keys is."""
+    key = f"bench/k{count - 1}".encode()
+    return answered(server, b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(key), key)).startswith(b"$%d\r" % VALUE_BYTES)
+
+
+def answered(server, command):
+    """The beginning of what a server of the Redis protocol answers."""
     import socket
     with socket.create_connection(("127.0.0.1", server.port), 1) as connection:
-        connection.sendall(b"DBSIZE\r\n")
-        return connection.recv(64).startswith(b":")
+        connection.sendall(command)
+        return connection.recv(64)
 
 
 def main():

@@ -3,7 +3,8 @@
 //! once for all commands of a turn where that is asked for, and answers. There is no token, no policy, no version, no metadata, no JSON, no path index, no
 //! Raft, no second copy and no other thread. `run.sh` asks it as it asks the servers, so that its rate beside theirs says what the rest costs.
 //!
-//! With `versions`, a write makes a version of a secret ([`versions`]): two records and what belongs to them, still without everything else.
+//! With `versions`, a write makes a version of a secret ([`versions`]): two records and what belongs to them, still without everything else. What the
+//! log holds at the start is there again.
 //!
 //! With `audit` or `audit-compact`, a `GET` is written down in the log before its reply leaves ([`audit`]).
 //!
@@ -13,7 +14,7 @@ mod audit;
 mod versions;
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,7 +23,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustix::event::epoll;
 
 use self::audit::{Audit, Form};
-use self::versions::Versions;
+use self::versions::{StorageKey, Versions};
 
 /// Bytes that one look at a socket takes.
 const READ_BYTES: usize = 64 << 10;
@@ -42,7 +43,7 @@ enum Durability {
 struct Floor {
     key: LessSafeKey,
     sealed: u64,
-    table: HashMap<Vec<u8>, (u64, Vec<u8>)>,
+    table: HashMap<Vec<u8>, Held>,
     /// The records, where secrets have versions.
     versions: Option<Versions>,
     audit: Option<Audit>,
@@ -53,6 +54,14 @@ struct Floor {
     opened: Vec<u8>,
 }
 
+/// A value as the table keeps it.
+struct Held {
+    number: u64,
+    sealed: Vec<u8>,
+    /// The record it is, as it was read from a log; it is bound to its name otherwise.
+    place: Option<StorageKey>,
+}
+
 pub(crate) fn nonce(number: u64) -> Nonce {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
@@ -61,7 +70,7 @@ pub(crate) fn nonce(number: u64) -> Nonce {
 
 impl Floor {
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) {
-        let Some((number, sealed)) = self.table.get(key) else {
+        let Some(Held { number, sealed, place }) = self.table.get(key) else {
             out.extend_from_slice(b"$-1\r\n");
             return;
         };
@@ -69,7 +78,11 @@ impl Floor {
         self.opened.extend_from_slice(sealed);
         let value = self
             .key
-            .open_in_place(nonce(*number), Aad::from(key), &mut self.opened)
+            .open_in_place(
+                nonce(*number),
+                Aad::from(place.as_ref().map_or(key, |place| &place[..])),
+                &mut self.opened,
+            )
             .expect("what was sealed here");
         if let Some(audit) = &mut self.audit {
             audit.read(key, value);
@@ -87,7 +100,8 @@ impl Floor {
             .seal_in_place_append_tag(nonce(number), Aad::from(key), &mut sealed)
             .expect("it is short");
         if let Some(versions) = &mut self.versions {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+            let now =
+                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
             versions.put(&self.key, &mut self.sealed, (key, value, now), &mut self.appended);
         } else if self.log.is_some() {
             self.appended.extend_from_slice(&(key.len() as u32).to_le_bytes());
@@ -96,7 +110,7 @@ impl Floor {
             self.appended.extend_from_slice(key);
             self.appended.extend_from_slice(&sealed);
         }
-        self.table.insert(key.to_vec(), (number, sealed));
+        self.table.insert(key.to_vec(), Held { number, sealed, place: None });
     }
 
     fn run(&mut self, words: &[&[u8]], out: &mut Vec<u8>) {
@@ -211,7 +225,9 @@ fn main() -> io::Result<()> {
         [_, port, path, durability] => (port, path, durability, ""),
         [_, port, path, durability, more] => (port, path, durability, more.as_str()),
         _ => {
-            eprintln!("bench-peers-floor PORT LOG none|always|everysec [versions|audit|audit-compact]");
+            eprintln!(
+                "bench-peers-floor PORT LOG none|always|everysec [versions|audit|audit-compact]"
+            );
             std::process::exit(1);
         }
     };
@@ -225,7 +241,11 @@ fn main() -> io::Result<()> {
         "everysec" => Durability::EverySecond,
         _ => Durability::None,
     };
-    let log = (durability != Durability::None).then(|| File::create(path)).transpose()?;
+    let logged = (durability != Durability::None && more == "versions")
+        .then(|| std::fs::read(path).unwrap_or_default());
+    let log = (durability != Durability::None)
+        .then(|| OpenOptions::new().create(true).append(true).open(path))
+        .transpose()?;
     let mut floor = Floor {
         key: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &[7; 32]).expect("32 bytes")),
         sealed: 0,
@@ -237,6 +257,14 @@ fn main() -> io::Result<()> {
         durability,
         opened: Vec::new(),
     };
+    if let (Some(versions), Some(logged)) = (&mut floor.versions, logged) {
+        let (secrets, sealed) = versions.load(&floor.key, logged);
+        floor.sealed = sealed;
+        floor.table.reserve(secrets.len());
+        for (name, place, number, sealed) in secrets {
+            floor.table.insert(name, Held { number, sealed, place: Some(place) });
+        }
+    }
     let listener = TcpListener::bind(("127.0.0.1", port.parse().expect("a port")))?;
     listener.set_nonblocking(true)?;
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
