@@ -36,7 +36,7 @@ pub(crate) enum ArenaRegion {
     /// Searches walk over it.
     Index,
     /// It is looked at when a search has ended.
-    Records,
+    Values,
 }
 
 /// The writer's end of an arena.
@@ -130,7 +130,7 @@ mod tests {
         let (arena, mut allocator) = WordArena::new(1 << 20, 4096);
         let mut taken = Vec::new();
         for n in 0..200usize {
-            let region = if n % 3 == 0 { ArenaRegion::Index } else { ArenaRegion::Records };
+            let region = if n % 3 == 0 { ArenaRegion::Index } else { ArenaRegion::Values };
             let words = if n % 50 == 49 { 3000 } else { n % 60 + 1 };
             let address = allocator.allocate(&arena, region, words).unwrap();
             for word in &arena.at(address)[..words] {
@@ -148,7 +148,7 @@ mod tests {
     fn a_full_arena_says_so() {
         let (arena, mut allocator) = WordArena::new(8192, 4096);
         let mut objects = 0;
-        while allocator.allocate(&arena, ArenaRegion::Records, 512).is_some() {
+        while allocator.allocate(&arena, ArenaRegion::Values, 512).is_some() {
             objects += 1;
         }
         assert!(objects * 4096 >= 8192, "{objects} chunks");

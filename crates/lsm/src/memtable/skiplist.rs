@@ -1,19 +1,19 @@
 //! The skip list: entries ordered by key, newest version first, read without locks while one writer inserts.
 //!
-//! An entry lies in the arena as a node, which searches walk over, and a record, which they end at:
+//! An entry lies in the arena as a node, which searches walk over, and its value, which is looked at when they have ended:
 //!
 //! ```text
-//! node    record    word, the address of the record
-//!         next 1..  one link per level: the code of the next node << 32 | its address, or 0
-//! record  lengths   word: value length << 32 | key length << 8 | kind
+//! node    next n..1  one link per level, the highest first: the code of the next node << 32 | its address, or 0
+//!         lengths    word: value length << 32 | key length << 8 | kind; the address of the node is that of this word
 //!         sequence number
-//!         key       big-endian words, zero-padded: comparing words compares bytes
-//!         value     little-endian words, zero-padded
+//!         value      word, where that lies; 0 if it is empty
+//!         key        big-endian words, zero-padded: comparing words compares bytes
+//! value              little-endian words, zero-padded
 //! ```
 //!
 //! The *code* of a node (`prefix_codes.rs`) is 32 bits that order as the keys do, except that different keys may have the same. It
-//! lies beside the link, so a search seldom touches a record before its end: what it costs is cache misses, and nodes lie
-//! close together.
+//! lies beside the link, so a search seldom compares a key before its end: what it costs is cache misses, and nodes lie
+//! close together. Where codes are the same, as those of a secret's records are, the key is beside the links of its node.
 //!
 //! An insertion begins where the one before it ended and climbs only as far as it has to: what is written together lies
 //! close together, as a secret's metadata and its versions do.
@@ -39,12 +39,12 @@ use crate::sync::{AtomicU64, Ordering};
 const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 20 };
 /// Keys that shared prefixes are learned from, if there are as many.
 const SAMPLE_MIN: usize = 256;
-/// Words before the links of a node.
-const NODE_WORDS: usize = 1;
-/// Words before the key of a record.
-const HEADER_WORDS: usize = 2;
-/// The link that leads nowhere, and the address of the head, which no link leads to.
+/// Words of a node between its links and its key.
+const HEADER_WORDS: usize = 3;
+/// The address that no node has.
 const NONE: ArenaOffset = 0;
+/// The address of the head, which no link leads to and which has nothing but links.
+const HEAD: ArenaOffset = HEIGHT_MAX as ArenaOffset;
 /// Keys up to this many words are compared from the stack.
 const STACK_WORDS: usize = 16;
 /// Bits of a link that are an address; the code is above them.
@@ -63,7 +63,9 @@ struct Link(u64);
 
 impl Link {
     /// Leads nowhere.
-    const NONE: Self = Self(0);
+    const NONE: Self = Self(NONE as u64);
+    /// Leads to the head: where a search begins.
+    const HEAD: Self = Self(HEAD as u64);
 
     #[inline]
     fn new(code: u32, address: ArenaOffset) -> Self {
@@ -99,14 +101,13 @@ pub(crate) struct Inserter {
 /// Between two neighbours on one level.
 #[derive(Clone, Copy, Debug)]
 struct Neighbours {
-    /// The head if it leads nowhere.
     before: Link,
     after: Link,
 }
 
 impl Neighbours {
     /// Between the head and nothing.
-    const EMPTY: Self = Self { before: Link::NONE, after: Link::NONE };
+    const EMPTY: Self = Self { before: Link::HEAD, after: Link::NONE };
 }
 
 /// A key as words, on the stack if it is short, with its code.
@@ -143,9 +144,10 @@ impl KeyWords {
     }
 }
 
-/// A record as the reader sees it.
+/// An entry as the reader sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct SkiplistRecord<'a> {
+    arena: &'a WordArena,
     words: &'a [AtomicU64],
     header: u64,
 }
@@ -189,9 +191,10 @@ impl<'a> SkiplistRecord<'a> {
 
     /// Copies the value out, or its first `bytes_max` bytes.
     pub(crate) fn copy_start(self, bytes_max: usize, out: &mut Vec<u8>) {
-        let start = HEADER_WORDS + self.key_len().div_ceil(8);
         let bytes = self.value_len().min(bytes_max);
-        let words = &self.words[start..][..bytes.div_ceil(8)];
+        // Relaxed, as all of the entry. The address of no bytes is one that is there.
+        let value = self.words[2].load(Ordering::Relaxed) as ArenaOffset;
+        let words = &self.arena.at(value)[..bytes.div_ceil(8)];
         copy_words(words, u64::to_le_bytes, bytes, out);
     }
 
@@ -248,8 +251,8 @@ impl SkipList {
         prefixes: SharedPrefixes,
     ) -> (Self, Inserter) {
         let (arena, mut allocator) = WordArena::new(bytes_max, chunk_bytes);
-        let head = allocator.allocate(&arena, ArenaRegion::Index, NODE_WORDS + HEIGHT_MAX);
-        assert_eq!(head, Some(NONE), "the head is the first object");
+        let links = allocator.allocate(&arena, ArenaRegion::Index, HEIGHT_MAX);
+        assert_eq!(links, Some(NONE), "the head is the first object");
         let inserter = Inserter {
             allocator,
             splice: [Neighbours::EMPTY; HEIGHT_MAX],
@@ -263,7 +266,7 @@ impl SkipList {
     pub(crate) fn sample(&self) -> Vec<Vec<u8>> {
         let on_level = |level| {
             let mut keys = Vec::new();
-            let mut at = some(self.link(NONE, level).address());
+            let mut at = some(self.link(HEAD, level).address());
             while let Some(node) = at {
                 let mut key = Vec::new();
                 self.record(node).copy_key(&mut key);
@@ -293,14 +296,13 @@ impl SkipList {
     #[inline]
     pub(crate) fn record(&self, node: ArenaOffset) -> SkiplistRecord<'_> {
         // Relaxed: the acquire load of the link that led to the node ordered all of the entry's words before this.
-        let address = self.arena.at(node)[0].load(Ordering::Relaxed);
-        let words = self.arena.at((address & u64::from(ArenaOffset::MAX)) as ArenaOffset);
-        SkiplistRecord { words, header: words[0].load(Ordering::Relaxed) }
+        let words = self.arena.at(node);
+        SkiplistRecord { arena: &self.arena, words, header: words[0].load(Ordering::Relaxed) }
     }
 
     /// The first entry.
     pub(crate) fn first(&self) -> Option<ArenaOffset> {
-        some(self.link(NONE, 0).address())
+        some(self.link(HEAD, 0).address())
     }
 
     /// The entry after one.
@@ -324,7 +326,7 @@ impl SkipList {
     #[inline]
     fn link(&self, address: ArenaOffset, level: usize) -> Link {
         // Acquire: pairs with the release store in `insert`, so the node behind the link is complete.
-        Link(self.arena.at(address)[NODE_WORDS + level].load(Ordering::Acquire))
+        Link(self.arena.at(link_place(address, level))[0].load(Ordering::Acquire))
     }
 
     fn seek_words(&self, key: &KeyWords, seqno: u64) -> ArenaOffset {
@@ -371,25 +373,35 @@ impl Inserter {
     ) -> Option<ArenaOffset> {
         let key = list.words_of(operation.key);
         let height = self.roll_height();
-        let words = HEADER_WORDS + key.words().len() + operation.value.len().div_ceil(8);
         let arena = &list.arena;
-        let record = self.allocator.allocate(arena, ArenaRegion::Records, words)?;
-        fill(&arena.at(record)[..words], seqno, operation, &key);
-        let address = self.allocator.allocate(arena, ArenaRegion::Index, NODE_WORDS + height)?;
-        let node = &arena.at(address)[..NODE_WORDS + height];
+        let value = match operation.value.len().div_ceil(8) {
+            0 => NONE,
+            words => {
+                let value = self.allocator.allocate(arena, ArenaRegion::Values, words)?;
+                store_bytes(&arena.at(value)[..words], operation.value);
+                value
+            }
+        };
+        let words = height + HEADER_WORDS + key.words().len();
+        let start = self.allocator.allocate(arena, ArenaRegion::Index, words)?;
+        let address = start + height as ArenaOffset;
+        let (links, node) = arena.at(start)[..words].split_at(height);
         // Relaxed, as all of the entry: nobody knows it before the release store of its first link.
-        node[0].store(u64::from(record), Ordering::Relaxed);
+        let lengths = (operation.value.len() as u64) << 32 | (operation.key.len() as u64) << 8;
+        let header = [lengths | u64::from(operation.kind.code()), seqno, u64::from(value)];
+        for (slot, word) in node.iter().zip(header.iter().chain(key.words())) {
+            slot.store(*word, Ordering::Relaxed);
+        }
         self.find_splice(list, &key, seqno);
-        for level in 0..height {
-            let place = self.splice[level];
-            node[NODE_WORDS + level].store(place.after.0, Ordering::Relaxed);
+        for (slot, place) in links.iter().rev().zip(&self.splice) {
+            slot.store(place.after.0, Ordering::Relaxed);
         }
         let link = Link::new(key.code, address);
-        for level in 0..height {
-            let before = self.splice[level].before.address();
+        for (level, place) in self.splice[..height].iter_mut().enumerate() {
             // Release: everything stored to the node comes before the link that publishes it.
-            arena.at(before)[NODE_WORDS + level].store(link.0, Ordering::Release);
-            self.splice[level].before = link;
+            let slot = &arena.at(link_place(place.before.address(), level))[0];
+            slot.store(link.0, Ordering::Release);
+            place.before = link;
         }
         Some(address)
     }
@@ -403,7 +415,7 @@ impl Inserter {
     /// key, then down again. What lies above encloses it too.
     fn find_splice(&mut self, list: &SkipList, key: &KeyWords, seqno: u64) {
         let encloses = |place: &Neighbours| {
-            (place.before.is_none() || list.is_before(place.before, key, seqno))
+            (place.before == Link::HEAD || list.is_before(place.before, key, seqno))
                 && !list.is_before(place.after, key, seqno)
         };
         let levels = &mut self.splice[..self.height];
@@ -431,21 +443,19 @@ impl Inserter {
     }
 }
 
-/// Writes a record.
-fn fill(record: &[AtomicU64], seqno: u64, operation: BatchOperation<'_>, key: &KeyWords) {
-    let kind = u64::from(operation.kind.code());
-    let lengths = (operation.value.len() as u64) << 32 | (operation.key.len() as u64) << 8;
-    record[0].store(lengths | kind, Ordering::Relaxed);
-    record[1].store(seqno, Ordering::Relaxed);
-    let (key_slots, value_slots) = record[HEADER_WORDS..].split_at(key.words().len());
-    for (slot, word) in key_slots.iter().zip(key.words()) {
-        slot.store(*word, Ordering::Relaxed);
-    }
-    let (whole, tail) = operation.value.as_chunks::<8>();
-    for (slot, bytes) in value_slots.iter().zip(whole) {
+/// Where the link of a node on a level lies.
+#[inline]
+fn link_place(node: ArenaOffset, level: usize) -> ArenaOffset {
+    node - 1 - level as ArenaOffset
+}
+
+/// Stores bytes as little-endian words; the last one is padded.
+fn store_bytes(slots: &[AtomicU64], bytes: &[u8]) {
+    let (whole, tail) = bytes.as_chunks::<8>();
+    for (slot, bytes) in slots.iter().zip(whole) {
         slot.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
     }
-    if let (false, Some(slot)) = (tail.is_empty(), value_slots.last()) {
+    if let (false, Some(slot)) = (tail.is_empty(), slots.last()) {
         let mut word = [0; 8];
         word[..tail.len()].copy_from_slice(tail);
         slot.store(u64::from_le_bytes(word), Ordering::Relaxed);
