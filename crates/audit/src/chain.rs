@@ -27,6 +27,12 @@ const HASH: &[u8] = b"\",\"hash\":\"";
 const END: &[u8] = b"\"}}";
 /// What every record begins with, behind the prefix of its device.
 const TIME: &[u8] = b"{\"time\":\"";
+/// What follows the time of every record.
+const TYPE: &[u8] = b"\",\"type\":\"";
+/// The types of records.
+const TYPES: [&[u8]; 4] = [b"request\"", b"response\"", b"exchange\"", b"checkpoint\""];
+/// Most characters of a record's time.
+const TIME_CHARS_MAX: usize = 40;
 
 /// A place in a chain: the number of a record, and its hash. Before the first record, zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +95,23 @@ pub(crate) fn time(line: &[u8]) -> Option<Timestamp> {
     let at = line.windows(TIME.len()).position(|part| part == TIME)? + TIME.len();
     let end = at + line[at..].iter().position(|&byte| byte == b'"')?;
     std::str::from_utf8(&line[at..end]).ok()?.parse().ok()
+}
+
+/// Whether a line that has no end is one that a device with this prefix began, however little of it is there.
+pub(crate) fn begins_a_record(line: &[u8], prefix: &str) -> bool {
+    let opening = [prefix.as_bytes(), TIME].concat();
+    let Some(rest) = line.strip_prefix(opening.as_slice()) else {
+        return opening.starts_with(line);
+    };
+    let chars = rest.iter().take_while(|byte| b"0123456789-T:.Z".contains(byte)).count();
+    let rest = &rest[chars..];
+    if chars > TIME_CHARS_MAX || (!rest.is_empty() && time(line).is_none()) {
+        return false;
+    }
+    let Some(rest) = rest.strip_prefix(TYPE) else {
+        return TYPE.starts_with(rest);
+    };
+    TYPES.iter().any(|name| name.starts_with(rest) || rest.starts_with(name))
 }
 
 /// The links at the end of a line, which comes without its newline; `None` when it has none.

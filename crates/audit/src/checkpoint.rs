@@ -173,6 +173,7 @@ mod tests {
             let line = sign(prefix);
             let links = chain::read(&line).unwrap();
             assert!(links.sound && is_one(&line));
+            assert!(chain::begins_a_record(&line, prefix));
             let key = signer.public_key();
             assert!(key.vouches_for(&line, &links));
             assert_eq!(DevicePublicKey::parse(&key.to_text()), Some(key));

@@ -576,6 +576,11 @@ mod tests {
         };
         let looked_up = text(&form, &of("auth"), "");
         assert!(looked_up.starts_with("@cee: {\"time\""), "{looked_up}");
+        for kind in [RecordKind::Request, RecordKind::Response, RecordKind::Exchange] {
+            let line = format!(r#"{{"time":"1970-01-01T00:00:00Z","type":"{}""#, kind.name());
+            assert!(crate::chain::begins_a_record(line.as_bytes(), ""), "{line}");
+        }
+        assert!(crate::chain::begins_a_record(looked_up.as_bytes(), "@cee: "), "{looked_up}");
         assert!(looked_up.contains(r#""data":{"keys":1,"accessor":"k"}"#), "{looked_up}");
         assert!(looked_up.contains(r#""accessor":"acc""#), "{looked_up}");
         // What a secret calls so is no token's accessor.

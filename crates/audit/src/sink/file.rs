@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - The file is ours alone: locked while it is open, and never one whose last line is not a record
-//!   of ours. So a path that was mistaken, or chosen by somebody who may enable devices, harms no
+//!   of ours, or whose only line does not begin as one. So a path that was mistaken, or chosen by somebody who may enable devices, harms no
 //!   other file: in Vault, a chosen path led to the execution of code (CVE-2025-6000).
 //! - A symbolic link in the last place of the path is not followed.
 //! - A group is there whole or not at all: when a write fails, what it left is cut off again.
@@ -29,6 +29,8 @@ const TAIL_BYTES_MAX: u64 = LINE_BYTES_MAX as u64 + 1;
 pub(super) struct FileSink {
     path: PathBuf,
     mode: Option<u32>,
+    /// What stands before every record.
+    prefix: String,
     file: Option<File>,
 }
 
@@ -67,7 +69,11 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
 
 impl FileSink {
     pub(super) fn new(path: PathBuf, mode: Option<u32>) -> Self {
-        Self { path, mode, file: None }
+        Self { path, mode, prefix: String::new(), file: None }
+    }
+
+    pub(super) fn with_prefix(self, prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), ..self }
     }
 
     #[expect(clippy::disallowed_methods, reason = "the seam: audit files are opened here only")]
@@ -96,7 +102,7 @@ impl Sink for FileSink {
         // The old file's lock has to go first: it may be the same file.
         self.file = None;
         let mut file = self.open_file()?;
-        let head = recover(&mut file, TAIL_BYTES_MAX)?;
+        let head = recover(&mut file, &self.prefix, TAIL_BYTES_MAX)?;
         if let Some(mode) = self.mode
             && file.metadata()?.mode() & 0o777 != mode
         {
@@ -138,7 +144,7 @@ impl Sink for FileSink {
 }
 
 /// The last record of a file, which is looked for in that many bytes at its end. A torn line there, which nobody was answered for, is cut off.
-fn recover(file: &mut File, tail_bytes_max: u64) -> io::Result<Option<ChainHead>> {
+fn recover(file: &mut File, prefix: &str, tail_bytes_max: u64) -> io::Result<Option<ChainHead>> {
     let len = file.metadata()?.len();
     let mut window = TAIL_BYTES;
     loop {
@@ -149,9 +155,10 @@ fn recover(file: &mut File, tail_bytes_max: u64) -> io::Result<Option<ChainHead>
                 window = (window * 8).min(tail_bytes_max);
                 continue;
             }
-            if start > 0 || !tail.is_empty() {
+            if start > 0 || !chain::begins_a_record(&tail, prefix) {
                 return Err(not_ours());
             }
+            cut(file, 0, len)?;
             return Ok(None);
         };
         let line = &tail[..end];
@@ -161,13 +168,18 @@ fn recover(file: &mut File, tail_bytes_max: u64) -> io::Result<Option<ChainHead>
             continue;
         }
         let links = chain::read(&line[begin..]).filter(|links| links.sound).ok_or_else(not_ours)?;
-        let whole = start + end as u64 + 1;
-        if whole < len {
-            tracing::warn!(bytes = len - whole, "cut a torn line off the audit file");
-            file.set_len(whole)?;
-        }
+        cut(file, start + end as u64 + 1, len)?;
         return Ok(Some(links.head));
     }
+}
+
+/// Cuts off what stands behind the last whole line.
+fn cut(file: &File, whole: u64, len: u64) -> io::Result<()> {
+    if whole < len {
+        tracing::warn!(bytes = len - whole, "cut a torn line off the audit file");
+        file.set_len(whole)?;
+    }
+    Ok(())
 }
 
 /// Looks for a record from the end of a file backwards, as far as numbers go down to it and no line is longer than `line_bytes_max`.
@@ -283,6 +295,30 @@ mod tests {
         }
     }
 
+    /// The file was made, and power failed before the first record was whole.
+    #[test]
+    fn a_torn_first_record_is_cut_off() {
+        let scratch = Scratch::new("torn-first");
+        let path = scratch.0.join("a.log");
+        let record = br#"{"time":"2026-11-29T10:00:00.5Z","type":"request","auth":{"policies":[]}"#;
+        for prefix in ["", "@cee: "] {
+            let mut line = [prefix.as_bytes(), record].concat();
+            let head = ChainHead::default().link(0, &mut line);
+            let mut sink = FileSink::new(path.clone(), None).with_prefix(prefix);
+            for torn in 0..line.len() {
+                put(&path, &line[..torn]);
+                assert_eq!(sink.open().unwrap(), None, "{torn}");
+                assert_eq!(content(&path), b"", "{torn}");
+            }
+            put(&path, &line);
+            assert_eq!(sink.open().unwrap(), Some(head));
+        }
+        let other = b"@cee: {\"time\":\"2026";
+        put(&path, other);
+        FileSink::new(path.clone(), None).open().unwrap_err();
+        assert_eq!(content(&path), other, "of a device with another prefix");
+    }
+
     #[test]
     fn long_records_are_found_at_the_end() {
         let scratch = Scratch::new("long");
@@ -337,7 +373,7 @@ mod tests {
         let path = scratch.0.join("a.log");
         for end in ["", "\n"] {
             put(&path, &[&vec![b'x'; 3 << 20], end.as_bytes()].concat());
-            let error = recover(&mut opened(&path), TAIL_MAX).unwrap_err();
+            let error = recover(&mut opened(&path), "", TAIL_MAX).unwrap_err();
             assert!(error.to_string().contains("move it away"), "{error}");
         }
         let (mut bytes, _, first) = lines(ChainHead::default(), 1);
@@ -349,7 +385,7 @@ mod tests {
         assert_eq!(seek_back(&mut file, first.seq, TAIL_MAX).unwrap(), Sought::Absent);
         let found = seek_back(&mut file, first.seq, 4 * TAIL_MAX).unwrap();
         assert_eq!(found, Sought::Found { head: first, newest_secs: 0 });
-        assert_eq!(recover(&mut file, 4 * TAIL_MAX).unwrap(), Some(last));
+        assert_eq!(recover(&mut file, "", 4 * TAIL_MAX).unwrap(), Some(last));
     }
 
     #[test]
@@ -392,7 +428,16 @@ mod tests {
         let (bytes, ..) = lines(ChainHead::default(), 1);
         let mut edited = bytes;
         edited[9] ^= 1;
-        for other in [&b"x"[..], b"{}\n", b"#!/bin/sh\n", &edited] {
+        for other in [
+            &b"x"[..],
+            b"{}\n",
+            b"#!/bin/sh\n",
+            &edited,
+            br#"{"time":1}"#,
+            br#"{"time":"noon","type":"request"}"#,
+            br#"{"time":"2026-11-29T10:00:00Z","level":"info"}"#,
+            br#"{"time":"2026-11-29T10:00:00Z","type":"event","id":1}"#,
+        ] {
             put(&path, other);
             let error = FileSink::new(path.clone(), None).open().unwrap_err();
             assert!(error.to_string().contains("move it away"), "{error}");

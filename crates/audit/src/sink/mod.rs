@@ -86,7 +86,8 @@ impl Destinations for Real {
     fn sink(&self, spec: &DeviceSpec) -> Box<dyn Sink> {
         match &spec.destination {
             AuditDestination::File { path, mode } => {
-                Box::new(file::FileSink::new(path.clone(), *mode))
+                let sink = file::FileSink::new(path.clone(), *mode);
+                Box::new(sink.with_prefix(&spec.form.prefix))
             }
             AuditDestination::Stdout => Box::new(discard::Stdout),
             AuditDestination::Discard => Box::new(discard::Discard),
