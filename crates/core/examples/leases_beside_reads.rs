@@ -16,7 +16,8 @@ use kallisto_core::{
 };
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
-    Call, EngineLeases, EngineSpec, FieldKind, Handler, NewLease, RouteRows, RowIndex, handler, row,
+    Call, EngineLeases, EngineSpec, FieldKind, Handler, NewLease, RoleTtl, RouteRows, RowIndex,
+    handler, row,
 };
 use kallisto_store::{MemoryStore, Store};
 
@@ -51,6 +52,7 @@ static ENGINE: EngineSpec = EngineSpec {
             Box::pin(std::future::ready(Ok(())))
         },
         renew: |_, _| Box::pin(std::future::ready(Ok(()))),
+        role_ttl: |_| Ok(RoleTtl::default()),
     }),
     ..EngineSpec::secret("far", &ROUTES)
 };

@@ -95,6 +95,17 @@ pub struct EngineLeases {
     pub revoke: for<'a> fn(LeaseCall<'a>) -> BoxFuture<'a, Result<(), Error>>,
     /// Lets a credential live until the given time, or refuses.
     pub renew: for<'a> fn(LeaseCall<'a>, Timestamp) -> BoxFuture<'a, Result<(), Error>>,
+    /// What the role of a lease says of lifetimes by now, which bounds a renewal.
+    pub role_ttl: for<'a> fn(LeaseCall<'a>) -> Result<RoleTtl, Error>,
+}
+
+/// What a role says of the lifetimes of its leases, in seconds; 0 leaves them to the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoleTtl {
+    /// What is given to a request that asks for nothing.
+    pub default_secs: u64,
+    /// The most, from the issue time.
+    pub max_secs: u64,
 }
 
 /// A lease, and what the engine may use.

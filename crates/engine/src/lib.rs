@@ -53,7 +53,9 @@ pub use far_end::{
     FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, FarEnds, NoFarEnds,
 };
 pub use kallisto_api::BoxFuture;
-pub use lease::{EngineLeases, LeaseCall, Leases, Leftover, MadeCredential, MakeFailure, NewLease};
+pub use lease::{
+    EngineLeases, LeaseCall, Leases, Leftover, MadeCredential, MakeFailure, NewLease, RoleTtl,
+};
 pub use login::{Attempts, Login, LoginMethod, Logins, Renewal, RenewalCall};
 pub use memory::Memory;
 pub use open_read::{OpenRead, OpenReadCall};

@@ -8,7 +8,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_engine::{Admits, Renewal, Route, Routes};
+use kallisto_engine::{Admits, Renewal, RoleTtl, Route, Routes};
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
@@ -224,6 +224,11 @@ pub(crate) trait ServerEngine: Sync {
         _end: Timestamp,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(ready(Err(no_leases())))
+    }
+
+    /// What the role of such a credential says of lifetimes by now.
+    fn role_ttl(&self, _run: &LeaseRun<'_>) -> Result<RoleTtl, Error> {
+        Err(no_leases())
     }
 }
 

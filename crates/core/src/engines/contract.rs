@@ -14,7 +14,7 @@ use kallisto_engine::{
     Dispatch, EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases,
     LightCheck, MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall,
     Passwords, People, Place, Profile, ProfileAlias, ProfileGroup, Random, Renewal, RenewalCall,
-    Routes, Storage, TemplateValues, UnheardCall,
+    RoleTtl, Routes, Storage, TemplateValues, UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
@@ -493,6 +493,11 @@ impl ServerEngine for EngineSpec {
             let grounds = grounds_of(&run);
             (leases.renew)(lease_call(&run, &grounds), end).await
         })
+    }
+
+    fn role_ttl(&self, run: &LeaseRun<'_>) -> Result<RoleTtl, Error> {
+        let leases = self.leases.ok_or_else(no_leases)?;
+        (leases.role_ttl)(lease_call(run, &grounds_of(run)))
     }
 
     fn is_light(&self, weighed: &Weighed<'_>) -> bool {

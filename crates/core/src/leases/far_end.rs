@@ -2,6 +2,7 @@
 
 use crate::leases::lease_run::LeaseRun;
 use jiff::Timestamp;
+use kallisto_engine::RoleTtl;
 use kallisto_leases::{AttemptFailure, LeaseRecord};
 
 use crate::api::error::Error;
@@ -66,6 +67,20 @@ pub(super) async fn renew(
         .renew_lease(run, end)
         .await
         .map_err(|error| error.to_string())
+}
+
+/// What the role of a lease says of lifetimes by now.
+///
+/// # Errors
+/// What the engine says, of a role that is gone for instance.
+pub(super) fn role_ttl(
+    context: &NamespaceContext,
+    record: &LeaseRecord,
+    now: Timestamp,
+) -> Result<RoleTtl, String> {
+    let mount = mount_of(context, record)?;
+    let run = LeaseRun { context, mount: &mount, record, now };
+    registry::driver(mount.entry.kind).role_ttl(&run).map_err(|error| error.to_string())
 }
 
 fn mount_of(

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
-use kallisto_engine::{Call, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease};
+use kallisto_engine::{Call, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease, RoleTtl};
 use secrecy::SecretString;
 
 use super::connection::{self, DatabaseConnection, Plugin};
@@ -204,12 +204,23 @@ pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
 /// A lease lives longer: the database is told so.
 pub(super) async fn renew_lease(call: LeaseCall<'_>, ends: Timestamp) -> Result<(), Error> {
     let revocation = UserRevocation::decode(call.revocation)?;
-    let role = role::find(&call, &revocation.role)?.ok_or_else(|| {
-        Error::invalid(format!("could not find role with name {:?}", revocation.role))
-    })?;
+    let role = role_of(&call, &revocation)?;
     let connection = connection::find(&call, &revocation.connection)?;
     let work = work::renew_user(&connection, &role.renew, &revocation.username, ends)?;
     let Some(work) = work else { return Ok(()) };
     let asked = connection.ask(&call, work, Vec::new()).await;
     asked.map(drop).map_err(|failure| connection.failed("failed to renew the user", &failure))
+}
+
+/// How long users of a lease's role may live by now.
+pub(super) fn role_ttl(call: &LeaseCall<'_>) -> Result<RoleTtl, Error> {
+    let role = role_of(call, &UserRevocation::decode(call.revocation)?)?;
+    Ok(RoleTtl { default_secs: role.default_secs, max_secs: role.max_secs })
+}
+
+fn role_of(call: &LeaseCall<'_>, revocation: &UserRevocation) -> Result<DatabaseRole, Error> {
+    let role = role::find(call, &revocation.role)?;
+    role.ok_or_else(|| {
+        Error::invalid(format!("could not find role with name {:?}", revocation.role))
+    })
 }

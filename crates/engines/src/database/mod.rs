@@ -228,6 +228,7 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
     leases: Some(EngineLeases {
         revoke: |call| Box::pin(creds::end_lease(call)),
         renew: |call, ends| Box::pin(creds::renew_lease(call, ends)),
+        role_ttl: |call| creds::role_ttl(&call),
     }),
     ..EngineSpec::secret("database", &ROUTES)
 };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use kallisto_api::{Error, Json, Map};
 use kallisto_auth::Operation::{Delete, Read, Update};
 use kallisto_engine::far_end::FarEndProtocol;
-use kallisto_engine::{FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork};
+use kallisto_engine::{FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, RoleTtl};
 use secrecy::ExposeSecret;
 
 use super::ENGINE;
@@ -235,6 +235,25 @@ fn a_connection_stays_while_only_it_can_drop_users() {
     assert!(refused.contains("there are leases of users"), "{refused}");
     mount.answer_with(3, Delete, "config/c", &[("force", "true")], b"").unwrap();
     assert!(mount.record("config/c").is_none());
+}
+
+#[test]
+fn a_lease_follows_its_role() {
+    let (mount, _) = site();
+    let write = |ttl: &str| {
+        let statements = r#"CREATE ROLE \"{{name}}\""#;
+        let role = format!(r#"{{"db_name":"c","creation_statements":"{statements}",{ttl}}}"#);
+        mount.ask(0, Update, "roles/r", &role).unwrap();
+    };
+    write(r#""default_ttl":"1h","max_ttl":"24h""#);
+    mount.ask(1, Read, "creds/r", "").unwrap();
+    let lease = mount.leased().remove(0);
+    let by_now = || mount.role_ttl("creds/r", &lease).map_err(|error| error.to_string());
+    assert_eq!(by_now(), Ok(RoleTtl { default_secs: 3600, max_secs: 86_400 }));
+    write(r#""default_ttl":"1m","max_ttl":"1h""#);
+    assert_eq!(by_now(), Ok(RoleTtl { default_secs: 60, max_secs: 3600 }));
+    mount.ask(2, Delete, "roles/r", "").unwrap();
+    assert!(by_now().unwrap_err().contains("could not find role"));
 }
 
 #[test]

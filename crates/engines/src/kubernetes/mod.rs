@@ -36,7 +36,9 @@ mod tests;
 pub use hostile::read_hostile;
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
-use kallisto_engine::{EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, handler, row};
+use kallisto_engine::{
+    EngineLeases, EngineSpec, Handler, RoleTtl, RouteRows, RowIndex, handler, row,
+};
 
 use crate::leased;
 
@@ -96,6 +98,7 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
         revoke: |call| Box::pin(creds::end_lease(call)),
         // Its leases are not renewable.
         renew: |_, _| Box::pin(std::future::ready(Ok(()))),
+        role_ttl: |_| Ok(RoleTtl::default()),
     }),
     ..EngineSpec::secret("kubernetes", &ROUTES)
 };

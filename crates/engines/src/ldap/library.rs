@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
-use kallisto_engine::{Call, Caller, EngineContext, LeaseCall, NewLease, Transaction};
+use kallisto_engine::{Call, Caller, EngineContext, LeaseCall, NewLease, RoleTtl, Transaction};
 
 use super::rotation::{self, Rotation};
 use super::static_role::{let_go, manage};
@@ -369,6 +369,14 @@ pub(super) fn renew_loan(call: &LeaseCall<'_>, loan: &Loan) -> Result<(), Error>
         Some(_) => Ok(()),
         None => Err(Error::invalid("the account was checked in already")),
     }
+}
+
+/// How long accounts of a loan's set may be out by now.
+pub(super) fn loan_ttl(call: &LeaseCall<'_>, loan: &Loan) -> Result<RoleTtl, Error> {
+    let set = find(call, &loan.set)?;
+    let of_set =
+        |set: AccountSet| RoleTtl { default_secs: set.ttl_secs, max_secs: set.max_ttl_secs };
+    Ok(set.map(of_set).unwrap_or_default())
 }
 
 /// Who may give an account back.

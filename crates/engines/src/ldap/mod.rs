@@ -40,7 +40,8 @@ use kallisto_api::Error;
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Texts};
 use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field, query};
 use kallisto_engine::{
-    EngineJob, EngineLeases, EngineSpec, Handler, LeaseCall, RouteRows, RowIndex, handler, row,
+    EngineJob, EngineLeases, EngineSpec, Handler, LeaseCall, RoleTtl, RouteRows, RowIndex, handler,
+    row,
 };
 
 use crate::leased;
@@ -189,6 +190,7 @@ const fn engine(name: &'static str) -> EngineSpec {
         leases: Some(EngineLeases {
             revoke: |call| Box::pin(end_lease(call)),
             renew: |call, _| Box::pin(renew_lease(call)),
+            role_ttl: |call| role_ttl(&call),
         }),
         ..EngineSpec::secret(name, &ROUTES)
     }
@@ -205,6 +207,13 @@ async fn renew_lease(call: LeaseCall<'_>) -> Result<(), Error> {
     match library::Loan::decode(call.revocation) {
         Some(loan) => library::renew_loan(&call, &loan),
         None => role::renew_lease(&call),
+    }
+}
+
+fn role_ttl(call: &LeaseCall<'_>) -> Result<RoleTtl, Error> {
+    match library::Loan::decode(call.revocation) {
+        Some(loan) => library::loan_ttl(call, &loan),
+        None => role::lease_ttl(call),
     }
 }
 

@@ -12,7 +12,7 @@ use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::far_end::LdapOperation;
 use kallisto_engine::{
-    Call, EngineContext, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease,
+    Call, EngineContext, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease, RoleTtl,
 };
 use kallisto_ldap::{dn, ldif};
 use secrecy::{ExposeSecret, SecretString};
@@ -338,11 +338,19 @@ pub(super) async fn end_lease(call: &LeaseCall<'_>) -> Result<(), Error> {
 
 /// A lease lives longer while its role is there; the directory knows of no end.
 pub(super) fn renew_lease(call: &LeaseCall<'_>) -> Result<(), Error> {
+    role_of(call).map(drop)
+}
+
+/// How long entries of a lease's role may live by now.
+pub(super) fn lease_ttl(call: &LeaseCall<'_>) -> Result<RoleTtl, Error> {
+    let role = role_of(call)?;
+    Ok(RoleTtl { default_secs: role.default_secs, max_secs: role.max_secs })
+}
+
+fn role_of(call: &LeaseCall<'_>) -> Result<DirectoryRole, Error> {
     let (entry, _) = kept(call.revocation)?;
-    match find(call, &entry.role)? {
-        Some(_) => Ok(()),
-        None => Err(Error::invalid(format!("could not find role with name {:?}", entry.role))),
-    }
+    let role = find(call, &entry.role)?;
+    role.ok_or_else(|| Error::invalid(format!("could not find role with name {:?}", entry.role)))
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ use kallisto_auth::Operation::{self, Delete, Read, Update};
 use kallisto_engine::far_end::{
     FarEndProtocol, LdapChange, LdapEntry, LdapOperation, LdapScope, LdapSearch,
 };
-use kallisto_engine::{Caller, CallerToken, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork};
+use kallisto_engine::{
+    Caller, CallerToken, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, RoleTtl,
+};
 use kallisto_ldap::dn;
 use secrecy::ExposeSecret;
 
@@ -434,6 +436,22 @@ fn who_borrowed_an_account_gives_it_back_and_no_other_unless_the_set_is_open() {
             assert_eq!(Mount::text(&own, "check_ins"), r#"["svc1"]"#);
         }
     }
+}
+
+#[test]
+fn a_loan_follows_its_set() {
+    let (mount, _) = site();
+    let write = |ttl: &str| {
+        let body = format!(r#"{{"service_account_names":"svc1",{ttl}}}"#);
+        mount.ask(0, Update, "library/l", &body).unwrap();
+    };
+    write(r#""ttl":"1h","max_ttl":"24h""#);
+    mount.ask(1, Update, "library/l/check-out", "").unwrap();
+    let loan = mount.leased().remove(0);
+    let by_now = || mount.role_ttl("library/l/check-out", &loan);
+    assert_eq!(by_now(), Ok(RoleTtl { default_secs: 3600, max_secs: 86_400 }));
+    write(r#""ttl":"1m","max_ttl":"1h""#);
+    assert_eq!(by_now(), Ok(RoleTtl { default_secs: 60, max_secs: 3600 }));
 }
 
 #[test]

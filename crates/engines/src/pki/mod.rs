@@ -64,8 +64,8 @@ use kallisto_api::Error;
 use kallisto_engine::FieldKind::{self, Flag, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
 use kallisto_engine::{
-    Admits, EngineJob, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, ServedBy, handler,
-    row,
+    Admits, EngineJob, EngineLeases, EngineSpec, Handler, RoleTtl, RouteRows, RowIndex, ServedBy,
+    handler, row,
 };
 
 pub use acme::read_hostile as read_hostile_acme;
@@ -578,6 +578,7 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
             let refused = Error::invalid("lease is not renewable");
             Box::pin(std::future::ready(Err(refused)))
         },
+        role_ttl: |_| Ok(RoleTtl::default()),
     }),
     ..EngineSpec::secret("pki", &ROUTES)
 };

@@ -20,7 +20,7 @@ use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{
-    Call, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, Storage, handler, row,
+    Call, EngineLeases, EngineSpec, Handler, RoleTtl, RouteRows, RowIndex, Storage, handler, row,
 };
 
 const LEASE: &str = "config/lease";
@@ -70,16 +70,18 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
         revoke: |call| Box::pin(role::end_lease(call)),
         // The broker knows of no end.
         renew: |_, _| Box::pin(std::future::ready(Ok(()))),
+        role_ttl: |call| lease_secs(&call.storage),
     }),
     ..EngineSpec::secret("rabbitmq", &ROUTES)
 };
 
 /// How long users live, in seconds: at first, and at the most.
-fn lease_secs(storage: &Storage<'_>) -> Result<(u64, u64), Error> {
-    let Some(found) = storage.get(LEASE)? else { return Ok((0, 0)) };
+fn lease_secs(storage: &Storage<'_>) -> Result<RoleTtl, Error> {
+    let Some(found) = storage.get(LEASE)? else { return Ok(RoleTtl::default()) };
     let damaged = |_| Error::internal(&"the record of leases is damaged");
     let map = json::parse_object(&found.value).map_err(|error| damaged(error.to_string()))?;
-    Ok((span_secs(Fields::new(&map), "ttl")?, span_secs(Fields::new(&map), "max_ttl")?))
+    let secs = |name: &str| span_secs(Fields::new(&map), name);
+    Ok(RoleTtl { default_secs: secs("ttl")?, max_secs: secs("max_ttl")? })
 }
 
 fn span_secs(fields: Fields<'_>, name: &str) -> Result<u64, Error> {
@@ -89,8 +91,9 @@ fn span_secs(fields: Fields<'_>, name: &str) -> Result<u64, Error> {
 
 async fn read_lease(call: Call<'_>) -> Result<Response, Error> {
     call.storage.get(LEASE)?.ok_or(Error::NotFound)?;
-    let (ttl, max_ttl) = lease_secs(&call.storage)?;
-    Ok(Response::data(&Json::object([("max_ttl", max_ttl.into()), ("ttl", ttl.into())])))
+    let lives = lease_secs(&call.storage)?;
+    let shown = [("max_ttl", lives.max_secs.into()), ("ttl", lives.default_secs.into())];
+    Ok(Response::data(&Json::object(shown)))
 }
 
 async fn write_lease(call: Call<'_>) -> Result<Response, Error> {

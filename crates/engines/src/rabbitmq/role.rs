@@ -157,10 +157,10 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     };
     check_unused(&call, &broker, &username).await?;
     let password = make_password(&call, &broker.password_policy)?;
-    let (ttl, max_ttl) = super::lease_secs(&call.storage)?;
+    let lives = super::lease_secs(&call.storage)?;
     let lease = NewLease {
-        role_default_secs: ttl,
-        role_max_secs: max_ttl,
+        role_default_secs: lives.default_secs,
+        role_max_secs: lives.max_secs,
         renewable: true,
         revocation: Json::object([("username", username.as_str().into())]).to_text(),
         ..NewLease::default()

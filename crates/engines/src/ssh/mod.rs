@@ -38,7 +38,7 @@ use kallisto_api::Error;
 use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field};
 use kallisto_engine::{
-    Admits, EngineLeases, EngineSpec, Handler, Memory, RouteRows, RowIndex, handler, row,
+    Admits, EngineLeases, EngineSpec, Handler, Memory, RoleTtl, RouteRows, RowIndex, handler, row,
 };
 
 const ROLE: Field = field("role", Text, "The name of the role.");
@@ -174,6 +174,7 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
             let refused = Error::invalid("lease is not renewable");
             Box::pin(std::future::ready(Err(refused)))
         },
+        role_ttl: |_| Ok(RoleTtl::default()),
     }),
     ..EngineSpec::secret("ssh", &ROUTES)
 };

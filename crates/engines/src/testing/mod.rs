@@ -16,7 +16,7 @@ use kallisto_auth::{Operation, Path};
 use kallisto_engine::{
     Admits, Backend, Call, Caller, CallerToken, ConditionalReads, EngineContext, EngineSpec,
     FarEndCall, LeaseCall, Memory, MountInfo, OpenReadCall, Params, Place, PodAccount, Probe,
-    ProbeAnswer, ProbeFailure, Profile, Routes, Storage, WriteOutcome, Writes,
+    ProbeAnswer, ProbeFailure, Profile, RoleTtl, Routes, Storage, WriteOutcome, Writes,
 };
 
 use self::scripts::{FarEndOutcome, Probing, ScriptedFarEnds, ScriptedPod};
@@ -224,6 +224,12 @@ impl Mount {
     pub(crate) fn end_lease(&self, at: i64, path: &str, revocation: &[u8]) -> Result<(), Error> {
         let leases = self.spec.leases.as_ref().unwrap();
         now((leases.revoke)(LeaseCall { context: self.context(at), path, revocation }))
+    }
+
+    /// What the role of such a lease says of lifetimes by now.
+    pub(crate) fn role_ttl(&self, path: &str, revocation: &[u8]) -> Result<RoleTtl, Error> {
+        let leases = self.spec.leases.as_ref().unwrap();
+        (leases.role_ttl)(LeaseCall { context: self.context(0), path, revocation })
     }
 
     /// Asks at a time, in seconds since 1970, with a body of JSON. The data of the answer; empty where it has none.

@@ -16,8 +16,6 @@ const LEASED: &str = "what is asked stays configured while there are leases that
 const WARNED: &str = "what does not work yet is taken with a warning, not in silence";
 const WORDS: &str = "the error names the connection, and has no Go in it";
 const READABLE: &str = "names are cut in their readable parts, and none ends in a dash";
-const RENEWAL: &str =
-    "a renewal that names no time gives what the lease was first given, for every engine";
 const CALLER: &str = "a client's mistake is a 400 that says which, never a 500";
 const NO_DATA: &str = "a login has no data: null, as every login here";
 
@@ -76,7 +74,6 @@ const LDAP_KNOWN: &[Known] = &[
     (34, &["/data"], NO_DATA),
     (36, &["/data"], NO_DATA),
     (38, &["/data"], NO_DATA),
-    (62, &["/lease_duration"], RENEWAL),
     (65, &["status", "/errors/0"], CALLER),
     (75, &["status", "/"], LEASED),
 ];

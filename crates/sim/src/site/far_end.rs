@@ -18,7 +18,7 @@ use kallisto_core::{EngineSet, Error, Json, Response, set_engines};
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
     Call, EngineContext, EngineLeases, EngineSpec, FieldKind, Handler, LeaseCall, NewLease,
-    RouteRows, RowIndex, handler, row,
+    RoleTtl, RouteRows, RowIndex, handler, row,
 };
 
 use super::background;
@@ -50,6 +50,7 @@ static ENGINE: EngineSpec = EngineSpec {
     leases: Some(EngineLeases {
         revoke: |call| Box::pin(revoke(call)),
         renew: |call, _| Box::pin(renew(call)),
+        role_ttl: |_| Ok(RoleTtl::default()),
     }),
     ..EngineSpec::secret(ENGINE_NAME, &ROUTES)
 };

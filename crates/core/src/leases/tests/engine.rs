@@ -11,7 +11,7 @@ use kallisto_engine::FieldKind::{Span, Text};
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
     Call, EngineLeases, EngineSpec, Handler, LeaseCall, Leftover, MadeCredential, MakeFailure,
-    NewLease, RouteRows, RowIndex, handler, row,
+    NewLease, RoleTtl, RouteRows, RowIndex, handler, row,
 };
 
 use crate::api::error::Error;
@@ -38,6 +38,7 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
     leases: Some(EngineLeases {
         revoke: |call| Box::pin(revoke(call)),
         renew: |call, end| Box::pin(renew(call, end)),
+        role_ttl: |call| role_ttl(&call),
     }),
     ..EngineSpec::secret("far", &ROUTES)
 };
@@ -70,6 +71,8 @@ pub(super) enum Mood {
 pub(super) struct FarEnd {
     users: Mutex<BTreeSet<String>>,
     mood: Mutex<Mood>,
+    /// What the roles say by now of the leases there are.
+    roles: Mutex<RoleTtl>,
     made: AtomicU64,
     /// Requests under way, and the most there were.
     at_once: Mutex<(usize, usize)>,
@@ -88,6 +91,10 @@ impl FarEnd {
 
     pub(super) fn set(&self, mood: Mood) {
         *self.mood.lock().unwrap() = mood;
+    }
+
+    pub(super) fn set_roles(&self, lives: RoleTtl) {
+        *self.roles.lock().unwrap() = lives;
     }
 
     /// Who is there.
@@ -200,4 +207,8 @@ async fn revoke(call: LeaseCall<'_>) -> Result<(), Error> {
 
 async fn renew(call: LeaseCall<'_>, _: Timestamp) -> Result<(), Error> {
     FarEnd::of(call.mount.accessor).act(|_| ()).await
+}
+
+fn role_ttl(call: &LeaseCall<'_>) -> Result<RoleTtl, Error> {
+    Ok(*FarEnd::of(call.mount.accessor).roles.lock().unwrap())
 }

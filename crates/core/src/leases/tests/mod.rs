@@ -11,6 +11,7 @@ mod site;
 use std::sync::atomic::Ordering;
 
 use kallisto_auth::Operation::{Delete, List, Read, Update};
+use kallisto_engine::RoleTtl;
 use kallisto_leases::LeasePhase;
 
 use crate::api::error::Error;
@@ -115,6 +116,29 @@ fn a_maximum_that_became_shorter_bounds_the_renewals_of_the_leases_there_are() {
     let tuned = r#"{"default_lease_ttl":"20m","max_lease_ttl":"1000h"}"#;
     site.ask(2400, Update, "sys/mounts/far/tune", tuned).unwrap();
     assert_eq!(renew(2400, &long, "1000h").unwrap().lease_secs, 84_000);
+    site.check();
+}
+
+/// As OpenBao's engines have it, which read the role again.
+#[test]
+fn a_role_that_became_stricter_bounds_the_renewals_of_its_leases() {
+    let site = Site::open();
+    let renew = |secs, id: &str, increment: &str| {
+        let more = format!(r#","increment":"{increment}""#);
+        site.ask(secs, Update, "sys/leases/renew", &body(id, &more)).map(logical)
+    };
+    let (id, _) = site.make(ROOT, 0, "r").unwrap();
+    assert_eq!(renew(0, &id, "2h").unwrap().lease_secs, 7200);
+    site.far_end.set_roles(RoleTtl { default_secs: 600, max_secs: 3000 });
+    assert_eq!(renew(600, &id, "0").unwrap().lease_secs, 600, "the default by now");
+    let capped = renew(600, &id, "2h").unwrap();
+    assert_eq!((capped.lease_secs, capped.warnings.len()), (2400, 1));
+    // A longer maximum than the mount's, or than the lease was made with, bounds nothing.
+    site.far_end.set_roles(RoleTtl { default_secs: 0, max_secs: 1_000_000 });
+    assert_eq!(renew(2400, &id, "1000h").unwrap().lease_secs, 84_000);
+    site.far_end.set_roles(RoleTtl { default_secs: 0, max_secs: 1200 });
+    let refused = renew(2400, &id, "60s").unwrap_err();
+    assert_eq!(refused, Error::invalid("past the max TTL, cannot renew"));
     site.check();
 }
 
