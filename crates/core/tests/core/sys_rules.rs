@@ -325,6 +325,23 @@ fn a_locked_namespace_is_opened_by_its_key_or_by_who_may_without_one() {
 }
 
 #[test]
+fn policies_are_listed_by_what_their_names_begin_with() {
+    let site = Site::open(1 << 20);
+    for name in ["team", "team/a", "team/b/c", "teams/d"] {
+        let body = r#"{"policy":"path \"x\" { capabilities = [\"read\"] }"}"#;
+        site.ask(Update, &format!("sys/policies/acl/{name}"), body).unwrap();
+    }
+    let keys = |path: &str| Json::Object(data(site.ask(List, path, ""))).to_text();
+    assert_eq!(keys("sys/policies/acl/team"), br#"{"keys":["team/a","team/b/c"]}"#);
+    assert_eq!(keys("sys/policies/acl/team/b"), br#"{"keys":["team/b/c"]}"#);
+    let both = br#"{"keys":["teams/d"],"policies":["teams/d"]}"#;
+    assert_eq!(keys("sys/policy/teams"), both);
+    for none in ["sys/policies/acl/none", "sys/policies/acl/team/a", "sys/policy/root"] {
+        assert_eq!(site.ask(List, none, "").unwrap_err(), Error::NotFound, "{none}");
+    }
+}
+
+#[test]
 fn the_minutes_that_are_remembered_are_from_one_to_sixty() {
     let site = Site::open(1 << 20);
     let asked = |minutes: &str| {

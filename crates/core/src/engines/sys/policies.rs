@@ -29,6 +29,25 @@ pub(super) fn list(context: &NamespaceContext, family: PolicyFamily) -> Response
         names.push("root".to_owned());
         names.sort();
     }
+    listed(names, family)
+}
+
+/// The policies whose names begin with a folder, by their whole names.
+pub(super) fn list_in(
+    context: &NamespaceContext,
+    folder: &str,
+    family: PolicyFamily,
+) -> Result<Response, Error> {
+    let mut names = context.view.policies.names();
+    let start = format!("{}/", folder.trim_end_matches('/'));
+    names.retain(|name| name.starts_with(&start));
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(listed(names, family))
+}
+
+fn listed(names: Vec<String>, family: PolicyFamily) -> Response {
     match family {
         PolicyFamily::Acl => Response::data(&Json::object([("keys", Json::strings(names))])),
         PolicyFamily::Legacy => Response::merged(&Json::object([

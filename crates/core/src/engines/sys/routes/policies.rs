@@ -23,6 +23,8 @@ pub(super) const POLICIES: &[Row<RouteHandler>] = &[
     row!("policies/acl/{name..}", &[NAME, POLICY], {
         Read => "Read a policy.",
             runs!(|run| policies::read(&run.context, run.params.get("name"), PolicyFamily::Acl));
+        List => "List the policies whose names begin with this and a slash.",
+            runs!(|run| policies::list_in(&run.context, run.params.get("name"), PolicyFamily::Acl));
         Update => "Write a policy.",
             runs!(async |run| {
                 policies::write(&run.context, run.call, run.params.get("name"), PolicyFamily::Acl).await
@@ -39,6 +41,10 @@ pub(super) const POLICIES: &[Row<RouteHandler>] = &[
     row!("policy/{name..}", &[NAME, POLICY, field("rules", Text, "The old name of `policy`.")], {
         Read => "Read a policy.",
             runs!(|run| policies::read(&run.context, run.params.get("name"), PolicyFamily::Legacy));
+        List => "List the policies whose names begin with this and a slash.",
+            runs!(|run| {
+                policies::list_in(&run.context, run.params.get("name"), PolicyFamily::Legacy)
+            });
         Update => "Write a policy.",
             runs!(async |run| {
                 policies::write(&run.context, run.call, run.params.get("name"), PolicyFamily::Legacy).await
