@@ -514,3 +514,24 @@ fn what_is_not_shown_of_a_grid_is_counted() {
     assert_eq!(explained(65), (64, None));
     assert_eq!(explained(66), (64, Some(1_u64.into())));
 }
+
+/// As in OpenBao: the settings are replaced, not merged.
+#[test]
+fn what_a_write_of_the_settings_of_quotas_leaves_out_is_off_or_empty() {
+    let site = Site::open(1 << 20);
+    let shown = || Json::Object(read(&site, "quotas/config")).to_text();
+    let of = |audits: bool, headers: bool, exempt: &str| {
+        let text = format!(
+            r#"{{"enable_rate_limit_audit_logging":{audits},"enable_rate_limit_response_headers":{headers},"rate_limit_exempt_paths":[{exempt}]}}"#
+        );
+        text.into_bytes()
+    };
+    let all = of(true, true, r#""a/b""#);
+    assert_eq!(refused(&site, "quotas/config", std::str::from_utf8(&all).unwrap()), None);
+    assert_eq!(shown(), all);
+    let headers = r#"{"enable_rate_limit_response_headers":true}"#;
+    assert_eq!(refused(&site, "quotas/config", headers), None);
+    assert_eq!(shown(), of(false, true, ""));
+    assert_eq!(refused(&site, "quotas/config", "{}"), None);
+    assert_eq!(shown(), of(false, false, ""));
+}

@@ -9,7 +9,7 @@ use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::quotas::lease_count::{LEASE_RULES, LeaseSpec};
 use crate::quotas::scope::QuotaScope;
-use crate::quotas::{RULES, RULES_MAX, RuleSpec, SETTINGS};
+use crate::quotas::{QuotaSettings, RULES, RULES_MAX, RuleSpec, SETTINGS};
 use crate::registry;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -218,21 +218,17 @@ pub(super) async fn configure(
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let mut settings = context.view.quotas.settings();
-    if let Some(told) = fields.boolean("enable_rate_limit_response_headers")? {
-        settings.sends_headers = told;
+    let exempt = fields.strings("rate_limit_exempt_paths")?.unwrap_or_default();
+    if exempt.len() > RULES_MAX {
+        return Err(Error::invalid(format!("rate_limit_exempt_paths: at most {RULES_MAX} paths")));
     }
-    if let Some(audited) = fields.boolean("enable_rate_limit_audit_logging")? {
-        settings.audits_refusals = audited;
-    }
-    if let Some(exempt) = fields.strings("rate_limit_exempt_paths")? {
-        if exempt.len() > RULES_MAX {
-            return Err(Error::invalid(format!(
-                "rate_limit_exempt_paths: at most {RULES_MAX} paths"
-            )));
-        }
-        settings.exempt = exempt;
-    }
+    // As in OpenBao, a write replaces all of them.
+    let is_set = |name: &str| Ok::<_, Error>(fields.boolean(name)?.unwrap_or(false));
+    let settings = QuotaSettings {
+        sends_headers: is_set("enable_rate_limit_response_headers")?,
+        audits_refusals: is_set("enable_rate_limit_audit_logging")?,
+        exempt,
+    };
     storage(context)?.put(SETTINGS, settings.encode()).await?;
     Ok(Response::Empty)
 }

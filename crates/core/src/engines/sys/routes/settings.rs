@@ -20,7 +20,7 @@ pub(super) const QUOTAS: &[Row<RouteHandler>] = &[
     ], {
         Read => "Read the settings of all quotas.",
             runs!(|run| Ok(quotas::read_config(&run.context)));
-        Update => "Change some of them.",
+        Update => "Replace them: what is not given is off or empty.",
             runs!(async |run| quotas::configure(&run.context, run.call).await);
     }),
     row!("quotas/rate-limit", &[], {
