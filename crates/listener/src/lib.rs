@@ -33,6 +33,7 @@ mod stop;
 mod tls;
 mod turn_end;
 mod wake_queue;
+mod warning_rate;
 mod write_backpressure;
 
 pub use clock::{SystemClock, WallClock};

@@ -12,8 +12,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use kallisto_core::AddressRange;
 use ppp::{v1, v2};
@@ -22,13 +21,12 @@ use tokio::net::TcpStream;
 
 use crate::clock::{SystemClock, WallClock};
 use crate::limits::{PROXY_HEADER_BYTES_MAX, PROXY_HEADER_TIMEOUT};
+use crate::warning_rate::WarningRate;
 
 /// What a header of version 2 begins with.
 pub(crate) const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of a header of version 2 before its addresses; the last two count those.
 const FIXED_BYTES: usize = 16;
-/// Least time between two warnings of a worker about connections without a header.
-const WARNING_PAUSE: Duration = Duration::from_secs(10);
 /// Longest line of version 1, with its end.
 const LINE_BYTES_MAX: usize = 107;
 
@@ -67,25 +65,6 @@ impl ProxyProtocol {
         } else {
             ConnectionPeer::Client
         }
-    }
-}
-
-/// Lets a warning through once in a while and counts those in between: whoever is named as a proxy, or stands behind an address that is, must not
-/// fill the log by connecting.
-#[derive(Default)]
-pub(crate) struct WarningRate(Mutex<(Option<Instant>, u64)>);
-
-impl WarningRate {
-    /// How many warnings were held back before this one; `None` where it is held back too.
-    fn pass(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (last, held_back) = &mut *state;
-        if last.is_some_and(|last| now.saturating_duration_since(last) < WARNING_PAUSE) {
-            *held_back += 1;
-            return None;
-        }
-        *last = Some(now);
-        Some(std::mem::take(held_back))
     }
 }
 
@@ -250,17 +229,6 @@ mod tests {
         ] {
             assert_eq!(read(sent), Err(why.to_owned()), "{sent:?}");
         }
-    }
-
-    #[test]
-    fn a_flood_of_connections_without_a_header_is_one_line_in_a_while() {
-        let (rate, start) = (WarningRate::default(), SystemClock.instant());
-        assert_eq!(rate.pass(start), Some(0));
-        for milliseconds in 0..1000 {
-            assert_eq!(rate.pass(start + Duration::from_millis(milliseconds)), None);
-        }
-        assert_eq!(rate.pass(start + WARNING_PAUSE), Some(1000));
-        assert_eq!(rate.pass(start + WARNING_PAUSE * 2), Some(0));
     }
 
     #[test]

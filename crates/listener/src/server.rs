@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::client_timeouts::{Activity, Paced};
+use crate::clock::{SystemClock, WallClock};
 use crate::gate::Gate;
 use crate::http::Heads;
 use crate::http::admit::admit_handshake;
@@ -33,12 +34,13 @@ use crate::limits::{
     ACCEPT_PAUSE, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX,
 };
 use crate::prefixed_stream::PrefixedStream;
-use crate::proxy_protocol::{self, ConnectionPeer, ProxyProtocol, WarningRate};
+use crate::proxy_protocol::{self, ConnectionPeer, ProxyProtocol};
 use crate::resp::TurnWrites;
 use crate::socket::{self, Accepted, BoundSocket, ClientStream, ListenAddress};
 use crate::stop;
 use crate::tls::{self, ListenerTls, Shaker};
 use crate::wake_queue::{TaskRing, WakeQueue};
+use crate::warning_rate::WarningRate;
 use crate::{http, resp};
 
 /// How to listen.
@@ -235,6 +237,7 @@ impl ListenerWorker {
         let mut stopped = self.stopped.clone();
         // Connections whose proxy has not said yet for whom they are; each has a place among the connections.
         let mut unnamed = JoinSet::new();
+        let unaccepted = WarningRate::default();
         loop {
             let accepted = tokio::select! {
                 _ = stopped.wait_for(|&stop| stop) => break,
@@ -261,7 +264,9 @@ impl ListenerWorker {
                 }
                 Err(error) => {
                     self.frontend.counters().listener.accept_errors.count();
-                    tracing::warn!(%error, "accept failed");
+                    if let Some(held_back) = unaccepted.pass(SystemClock.instant()) {
+                        tracing::warn!(%error, held_back, "accept failed");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
