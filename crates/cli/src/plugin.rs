@@ -8,10 +8,14 @@ use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Document, OutputFormat, table};
+use kallisto_command::output::{Document, OutputFormat, field, table};
 
 /// The types of engines.
 const TYPES: [&str; 3] = ["auth", "database", "secret"];
+
+/// What is shown of an engine, whatever else a server tells.
+const SHOWN: [&str; 7] =
+    ["args", "builtin", "command", "deprecation_status", "name", "sha256", "version"];
 
 /// What can be asked about engines.
 #[derive(Subcommand, Debug)]
@@ -138,6 +142,12 @@ impl Info {
         let answer = answer.ok_or_else(|| {
             Error::Absent(format!("No {} engine is called {}", self.kind, self.name))
         })?;
-        output::secret(&answer, &config, self.field.field.as_deref())
+        let mut plugin = answer.data.unwrap_or_default();
+        plugin.retain(|name, _| SHOWN.contains(&name.as_str()));
+        match (self.field.field.as_deref(), config.format) {
+            (Some(field), _) => field::of_map(&plugin, field, &config),
+            (None, OutputFormat::Table) => Ok(Outcome::print(table::object(&plugin))),
+            (None, format) => Ok(Outcome::print(Document::Object(&plugin).to_text(format)?)),
+        }
     }
 }

@@ -294,6 +294,16 @@ fn programs_get_what_vaults_command_line_prints_of_a_cluster() {
             "{\n  \"joined\": true\n}\n",
         ),
         ("plugin list -format=json auth", engines, details),
+        (
+            "plugin info -format=json auth jwt",
+            r#"{"request_id":"r","data":{"builtin":true,"name":"jwt","oci":false}}"#,
+            "{\n  \"builtin\": true,\n  \"name\": \"jwt\"\n}\n",
+        ),
+        (
+            "plugin info auth jwt",
+            r#"{"request_id":"r","data":{"builtin":true,"name":"jwt","oci":false}}"#,
+            "Key        Value\n---        -----\nbuiltin    true\nname       jwt\n",
+        ),
     ] {
         let stub = Stub::start(vec![Answer::of(200, answer)]);
         let words: Vec<&str> = line.split(' ').collect();
