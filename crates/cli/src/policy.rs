@@ -168,12 +168,14 @@ impl Fmt {
         if text.trim_start().starts_with('{') {
             return Err(Error::usage(format!("{file}: it is JSON, and HCL is laid out here")));
         }
-        let made = policy_format::format(&text);
         // What was laid out says what the file says; else it would not be written.
-        let words = |text: &str| text.split_whitespace().collect::<String>();
-        if words(&text) != words(&made) || kallisto_hcl::parse(made.as_bytes()).is_err() {
-            return Err(Error::usage(format!("{file}: its layout is not understood")));
-        }
+        let words = |text: &str| text.replace(|c: char| c.is_whitespace() || c == ',', "");
+        let says_the_same = |made: &String| {
+            words(&text) == words(made) && kallisto_hcl::parse(made.as_bytes()).is_ok()
+        };
+        let made = policy_format::format(&text)
+            .filter(says_the_same)
+            .ok_or_else(|| Error::usage(format!("{file}: its layout is not understood")))?;
         if check {
             return match made == text {
                 true => Ok(Outcome::default()),
