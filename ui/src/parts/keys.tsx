@@ -37,19 +37,6 @@ export function useKeys(answers: Partial<Record<Action, () => void>>): void {
   });
 }
 
-const LETTERS: Record<string, Action> = {
-  '/': 'filter',
-  r: 'reveal',
-  c: 'copy',
-  y: 'path',
-  e: 'edit',
-  h: 'history',
-  '[': 'older',
-  ']': 'newer',
-  n: 'new',
-  m: 'move',
-  '.': 'actions',
-};
 const GOES: Record<string, string> = {
   h: '',
   s: 's/',
@@ -59,26 +46,41 @@ const GOES: Record<string, string> = {
   m: 'metrics',
   a: 'audit',
 };
-export const HELP: [string, string][] = [
-  [en.ctrlK, en.searchGoDo],
-  ['/', en.filterTheList],
-  ['g h s p t c m a', en.goHomeSecretsPoliciesTokensCluster],
-  ['j k', en.moveInAList],
-  ['Enter', en.openKey],
-  ['x', en.selectARow],
-  ['r', en.revealKey],
-  ['c', en.copyAValue],
-  ['y', en.copyThePath],
-  ['e', en.editKey],
-  ['h', en.historyKey],
-  ['[ ]', en.olderOrNewerVersion],
-  ['n', en.newKey],
-  ['m', en.moveKey],
-  ['.', en.actionsKey],
-  [en.shiftAndLetters, en.jumpToANameInA],
-  [en.ctrlS, en.saveKey],
-  ['Esc', en.backKey],
+
+interface KeyRow {
+  /** The keys, with spaces between them. */
+  keys: string;
+  what: string;
+  /** What each of these keys has the screen do, in their order; without it `startKeys` knows them. */
+  actions?: readonly Action[];
+}
+/** Every key, in the order of the help. */
+const ROWS: readonly KeyRow[] = [
+  { keys: en.ctrlK, what: en.searchGoDo },
+  { keys: '/', what: en.filterTheList, actions: ['filter'] },
+  { keys: ['g', ...Object.keys(GOES)].join(' '), what: en.goHomeSecretsPoliciesTokensCluster },
+  { keys: 'j k', what: en.moveInAList },
+  { keys: 'Enter', what: en.openKey },
+  { keys: 'x', what: en.selectARow },
+  { keys: 'r', what: en.revealKey, actions: ['reveal'] },
+  { keys: 'c', what: en.copyAValue, actions: ['copy'] },
+  { keys: 'y', what: en.copyThePath, actions: ['path'] },
+  { keys: 'e', what: en.editKey, actions: ['edit'] },
+  { keys: 'h', what: en.historyKey, actions: ['history'] },
+  { keys: '[ ]', what: en.olderOrNewerVersion, actions: ['older', 'newer'] },
+  { keys: 'n', what: en.newKey, actions: ['new'] },
+  { keys: 'm', what: en.moveKey, actions: ['move'] },
+  { keys: '.', what: en.actionsKey, actions: ['actions'] },
+  { keys: en.shiftAndLetters, what: en.jumpToANameInA },
+  { keys: en.ctrlS, what: en.saveKey },
+  { keys: 'Esc', what: en.backKey },
 ];
+const singleKeys = (keys: string): string[] => keys.split(' ');
+const LETTERS = new Map(
+  ROWS.flatMap(({ keys, actions = [] }) =>
+    actions.map((action, at) => [singleKeys(keys)[at], action] as const),
+  ),
+);
 
 function Keys({ close }: { close: () => void }) {
   return (
@@ -91,10 +93,10 @@ function Keys({ close }: { close: () => void }) {
       }
     >
       <dl class="kv keys">
-        {HELP.map(([keys, what]) => (
+        {ROWS.map(({ keys, what }) => (
           <>
             <dt>
-              {keys.split(' ').map((one) => (
+              {singleKeys(keys).map((one) => (
                 <kbd>{one}</kbd>
               ))}
             </dt>
@@ -162,7 +164,7 @@ export function startKeys(): void {
         if (!target.matches('button, a, [role=listbox]')) activeList.keys?.open();
         return;
     }
-    const action = LETTERS[event.key];
+    const action = LETTERS.get(event.key);
     if (action && actions.has(action)) {
       event.preventDefault();
       actions.get(action)?.();
