@@ -19,6 +19,7 @@ mod kv;
 mod lease;
 mod list;
 mod login;
+mod login_kind;
 mod login_mfa;
 pub mod man;
 mod migrate;

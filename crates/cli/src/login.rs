@@ -1,7 +1,7 @@
 //! `login`: from a credential to a token, kept in `~/.vault-token` for later commands.
 //!
 //! The file is the one Vault's command line uses, so that the two share a login; it is readable by
-//! its owner alone. [`METHODS`] says which endpoint a method has and what it takes. Questions are
+//! its owner alone. [`LoginForm`] says which endpoint a method has and what it takes. Questions are
 //! asked on the terminal without echo, and never with `-non-interactive`.
 //!
 //! A login whose answer comes wrapped (`-wrap-ttl`) is unwrapped at once, unless only the wrapping
@@ -12,6 +12,7 @@ use std::io::IsTerminal;
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
+use super::login_kind::LoginKind;
 use super::pairs::{self, PairInputs};
 use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::config::{Config, Environment, checked_token};
@@ -42,20 +43,20 @@ enum LoginForm {
     Browser,
 }
 
-/// The methods, and how each is logged in to.
-const METHODS: [(&str, LoginForm); 11] = [
-    ("token", LoginForm::Token),
-    ("userpass", LoginForm::Password),
-    ("ldap", LoginForm::Directory),
-    ("okta", LoginForm::Password),
-    ("radius", LoginForm::Password),
-    ("approle", LoginForm::Plain),
-    ("cert", LoginForm::Plain),
-    ("github", LoginForm::SiteToken),
-    ("jwt", LoginForm::Plain),
-    ("kubernetes", LoginForm::Plain),
-    ("oidc", LoginForm::Browser),
-];
+impl LoginForm {
+    const fn of(kind: LoginKind) -> Self {
+        match kind {
+            LoginKind::Token => Self::Token,
+            LoginKind::Userpass | LoginKind::Okta | LoginKind::Radius => Self::Password,
+            LoginKind::Ldap => Self::Directory,
+            LoginKind::Github => Self::SiteToken,
+            LoginKind::Approle | LoginKind::Cert | LoginKind::Jwt | LoginKind::Kubernetes => {
+                Self::Plain
+            }
+            LoginKind::Oidc => Self::Browser,
+        }
+    }
+}
 
 const NOT_STORED: &str = "The token was not stored in token helper. Set the VAULT_TOKEN environment\n\
                           variable or pass the token below with each request to Kallisto.\n\n";
@@ -115,10 +116,8 @@ impl Login {
         let keep = self.keep()?;
         let mut inputs = PairInputs::process();
         let pairs = self.pairs(&mut inputs)?;
-        let shape = METHODS.iter().find(|(name, _)| *name == self.method).map(|(_, shape)| *shape);
-        let Some(shape) = shape else {
-            let names: Vec<&str> = METHODS.iter().map(|(name, _)| *name).collect();
-            let known = names.join(", ");
+        let Some(shape) = LoginKind::named(&self.method).map(LoginForm::of) else {
+            let known = LoginKind::ALL.map(LoginKind::name).join(", ");
             return Err(Error::usage(format!(
                 "Unknown auth method: {} (one of {known})",
                 self.method
@@ -399,5 +398,13 @@ mod tests {
         assert!(name(LoginForm::Directory, &[], &[]).unwrap_err().contains("LOGNAME"));
         assert!(name(LoginForm::Password, &[], &here).unwrap_err().contains("'username' must be"));
         assert_eq!(name(LoginForm::Plain, &given, &here), Ok(None));
+    }
+    /// A test of `kallisto` compares this help with the login methods themselves.
+    #[test]
+    fn the_help_names_the_kinds_that_are_known_and_no_others() {
+        let command = Login::augment_args(clap::Command::new("login"));
+        let method = command.get_arguments().find(|arg| arg.get_id() == "method").unwrap();
+        let help = method.get_help().unwrap().to_string().replace(" or ", ", ");
+        assert_eq!(help, LoginKind::ALL.map(LoginKind::name).join(", "));
     }
 }

@@ -5,17 +5,23 @@ import { ApiError, call, tryCall } from './api.ts';
 import { signIn, take } from './session.ts';
 import { uiConfig } from './state.ts';
 
-export type Kind =
-  | 'token'
-  | 'userpass'
-  | 'ldap'
-  | 'approle'
-  | 'jwt'
-  | 'oidc'
-  | 'cert'
-  | 'kubernetes'
-  | 'github'
-  | 'okta';
+/** Every kind of login method, and logging in with a token. A test of `kallisto` compares them with the server's. */
+export const KINDS = [
+  ['token', common.token],
+  ['userpass', en.userNameAndPassword],
+  ['approle', 'AppRole'],
+  ['jwt', 'JWT'],
+  ['oidc', 'OIDC'],
+  ['cert', en.tlsCertificate],
+  ['ldap', 'LDAP'],
+  ['kubernetes', 'Kubernetes'],
+  ['github', 'GitHub'],
+  ['okta', 'Okta'],
+] as const;
+export type Kind = (typeof KINDS)[number][0];
+/** What can be mounted. */
+export type MethodKind = Exclude<Kind, 'token'>;
+
 export interface Way {
   kind: Kind;
   mount: string;
@@ -29,19 +35,6 @@ export interface FieldOf {
   optional?: boolean;
   autocomplete?: string;
 }
-
-export const KINDS: readonly (readonly [Kind, string])[] = [
-  ['token', common.token],
-  ['userpass', en.userNameAndPassword],
-  ['approle', 'AppRole'],
-  ['jwt', 'JWT'],
-  ['oidc', 'OIDC'],
-  ['cert', en.tlsCertificate],
-  ['ldap', 'LDAP'],
-  ['kubernetes', 'Kubernetes'],
-  ['github', 'GitHub'],
-  ['okta', 'Okta'],
-];
 
 /** What a method asks for. */
 export function fieldsOf(kind: Kind): FieldOf[] {

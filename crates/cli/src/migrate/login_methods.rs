@@ -16,6 +16,7 @@ use super::report::Settled;
 use super::scope::ContentKind;
 use super::secret_ids;
 use super::translations::Translations;
+use crate::login_kind::LoginKind;
 use crate::wrapped_key::random;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
@@ -26,8 +27,8 @@ const PASSWORD_BYTES: usize = 32;
 const TOKEN: &str = "token/";
 
 /// What a kind of method keeps, by the routes below its mount.
-struct MethodKind {
-    name: &'static str,
+#[derive(Clone, Copy)]
+struct MethodContent {
     /// One object.
     settings: Option<&'static str>,
     /// Lists of objects.
@@ -36,55 +37,30 @@ struct MethodKind {
     lacks: &'static str,
 }
 
-static KINDS: [MethodKind; 10] = [
-    MethodKind { name: "approle", settings: None, lists: &["role"], lacks: "secret ids" },
-    MethodKind { name: "userpass", settings: None, lists: &["users"], lacks: "passwords" },
-    MethodKind { name: "token", settings: None, lists: &["roles"], lacks: "tokens" },
-    MethodKind {
-        name: "jwt",
-        settings: Some("config"),
-        lists: &["role"],
-        lacks: "the client's secret",
-    },
-    MethodKind {
-        name: "oidc",
-        settings: Some("config"),
-        lists: &["role"],
-        lacks: "the client's secret",
-    },
-    MethodKind {
-        name: "kubernetes",
-        settings: Some("config"),
-        lists: &["role"],
-        lacks: "the reviewer's token",
-    },
-    MethodKind {
-        name: "ldap",
-        settings: Some("config"),
-        lists: &["groups", "users"],
-        lacks: "the password of binddn",
-    },
-    MethodKind {
-        name: "github",
-        settings: Some("config"),
-        lists: &["map/teams", "map/users"],
-        lacks: "",
-    },
-    MethodKind {
-        name: "okta",
-        settings: Some("config"),
-        lists: &["groups", "users"],
-        lacks: "the API token",
-    },
-    MethodKind { name: "cert", settings: Some("config"), lists: &["certs"], lacks: "" },
-];
+/// What a method of a kind keeps; nothing of a kind that no server here has.
+const fn content_of(kind: LoginKind) -> Option<MethodContent> {
+    let (settings, lists, lacks): (_, &[&str], _) = match kind {
+        LoginKind::Approle => (None, &["role"], "secret ids"),
+        LoginKind::Userpass => (None, &["users"], "passwords"),
+        LoginKind::Token => (None, &["roles"], "tokens"),
+        LoginKind::Jwt | LoginKind::Oidc => (Some("config"), &["role"], "the client's secret"),
+        LoginKind::Kubernetes => (Some("config"), &["role"], "the reviewer's token"),
+        LoginKind::Ldap => (Some("config"), &["groups", "users"], "the password of binddn"),
+        LoginKind::Github => (Some("config"), &["map/teams", "map/users"], ""),
+        LoginKind::Okta => (Some("config"), &["groups", "users"], "the API token"),
+        LoginKind::Cert => (Some("config"), &["certs"], ""),
+        LoginKind::Radius => return None,
+    };
+    Some(MethodContent { settings, lists, lacks })
+}
 
 /// A method, at its path below `auth/`, which ends in a slash.
 #[derive(Clone, Copy)]
 struct MovedMethod<'m> {
     namespace: &'m str,
     path: &'m str,
-    kind: &'static MethodKind,
+    kind: LoginKind,
+    content: MethodContent,
 }
 
 /// Moves the login methods of a namespace, if they are in scope, and notes what their accessors are at the target.
@@ -108,14 +84,15 @@ pub(super) fn move_all(
         let Some(method) = method.as_object().filter(|_| path.ends_with('/')) else { continue };
         let name = text(method, "type").trim_start_matches("ns_");
         let item = Item { path, ..all };
-        let Some(kind) = KINDS.iter().find(|known| known.name == name) else {
+        let known = LoginKind::named(name).and_then(|kind| Some((kind, content_of(kind)?)));
+        let Some((kind, content)) = known else {
             let why = format!("the target has no login method {name:?}");
             migration.report.count(item, Settled::NotMoved(why));
             continue;
         };
         let here = here.get(path).and_then(Json::as_object);
         if path == TOKEN || move_mount(migration, item, method, here)? {
-            moved.push(MovedMethod { namespace, path, kind });
+            moved.push(MovedMethod { namespace, path, kind, content });
         }
     }
     let here = read(&migration.target)?.unwrap_or_default();
@@ -159,7 +136,7 @@ fn move_mount(
 
 fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<(), Error> {
     let base = format!("auth/{}", method.path);
-    if let Some(route) = method.kind.settings {
+    if let Some(route) = method.content.settings {
         let path = format!("{base}{route}");
         let item = Item { kind: "login settings", namespace: method.namespace, path: &path };
         migration.settle(item, || {
@@ -179,18 +156,18 @@ fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<()
                 (true, _) => write().map(|()| Settled::Moved)?,
                 (false, _) => migration.settle_against(here.as_ref(), &wanted, write)?,
             };
-            let lacks = !method.kind.lacks.is_empty() && migration.source.snapshot().is_none();
+            let lacks = !method.content.lacks.is_empty() && migration.source.snapshot().is_none();
             if matches!(settled, Settled::Moved) && lacks {
                 let why = format!(
                     "{} cannot be read: write it again if there was one",
-                    method.kind.lacks
+                    method.content.lacks
                 );
                 migration.report.note(item, why);
             }
             Ok(settled)
         })?;
     }
-    for list in method.kind.lists {
+    for list in method.content.lists {
         let names = migration.list("login roles", method.namespace, &format!("{base}{list}"))?;
         migration.progress.begin(&format!("{}{base}{list}", method.namespace), names.len());
         let moved = AtomicUsize::new(0);
@@ -202,7 +179,7 @@ fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<()
                 moved.fetch_add(usize::from(matches!(settled, Settled::Moved)), Ordering::Relaxed);
                 Ok(settled)
             })?;
-            if method.kind.name == "approle" {
+            if method.kind == LoginKind::Approle {
                 secret_ids::move_all(migration, item)?;
             }
             migration.progress.add(1);
@@ -210,12 +187,12 @@ fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<()
         })?;
         let moved = moved.into_inner();
         let lacks = migration.source.snapshot().is_none();
-        if lacks && moved > 0 && matches!(method.kind.name, "approle" | "userpass") {
+        if lacks && moved > 0 && matches!(method.kind, LoginKind::Approle | LoginKind::Userpass) {
             let item =
                 Item { kind: "login methods", namespace: method.namespace, path: method.path };
             let why = format!(
                 "{} of {moved} roles or users cannot be read: give out new ones",
-                method.kind.lacks
+                method.content.lacks
             );
             migration.report.note(item, why);
         }
@@ -233,7 +210,7 @@ fn write_settings(
 ) -> Result<(), ItemFailure> {
     let write = |body| migration.target.write(item.namespace, item.path, body).map(drop);
     match write(body.clone()) {
-        Err(ItemFailure::Item(why)) if matches!(method.kind.name, "jwt" | "oidc") => {
+        Err(ItemFailure::Item(why)) if matches!(method.kind, LoginKind::Jwt | LoginKind::Oidc) => {
             body.insert("skip_jwks_validation".to_owned(), true.into());
             write(body)?;
             migration.report.note(item, format!("written without asking the provider: {why}"));
@@ -261,7 +238,7 @@ fn move_role(
         if here.is_none() || is_rewritten {
             body.extend(hidden.clone());
         }
-        if method.kind.name == "userpass" && here.is_none() && hidden.is_empty() {
+        if method.kind == LoginKind::Userpass && here.is_none() && hidden.is_empty() {
             body.insert(
                 "password".to_owned(),
                 BASE64URL_NOPAD.encode(&random::<PASSWORD_BYTES>()?).into(),
@@ -282,7 +259,7 @@ fn move_role(
         let why = "it is there already, and its password stays the one that it has there: -overwrite sets that of the snapshot";
         migration.report.note(item, why);
     }
-    if method.kind.name != "approle" || migration.pass == MigrationPass::DryRun {
+    if method.kind != LoginKind::Approle || migration.pass == MigrationPass::DryRun {
         return Ok(settled);
     }
     // The id is an object of its own below the role.

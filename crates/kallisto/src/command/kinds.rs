@@ -1,4 +1,6 @@
-//! What the command line says about engines and login methods, held against the lists of them: `cli` does not know them.
+//! What the command line and the page say about engines and login methods, held against the lists of them, which neither knows.
+
+use std::collections::BTreeSet;
 
 use clap::CommandFactory;
 
@@ -7,20 +9,20 @@ use super::Cli;
 /// Another name of an engine, which Vault had before: served, and not offered.
 const FORMER_NAMES: [&str; 1] = ["openldap"];
 
-/// The names in the help of `VERB enable`.
-fn offered(verb: &str) -> Vec<String> {
+/// The names in the help of an argument of `VERB...`.
+fn offered(verbs: &[&str], argument: &str) -> Vec<String> {
     let root = Cli::command();
-    let enable = root.find_subcommand(verb).and_then(|verb| verb.find_subcommand("enable"));
-    let kind = enable.unwrap().get_arguments().find(|arg| arg.get_id() == "kind");
-    let help = kind.and_then(|kind| kind.get_help()).unwrap().to_string();
+    let command = verbs.iter().try_fold(&root, |command, verb| command.find_subcommand(verb));
+    let argument = command.unwrap().get_arguments().find(|arg| arg.get_id() == argument);
+    let help = argument.and_then(|argument| argument.get_help()).unwrap().to_string();
     help.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_owned).collect()
 }
 
-fn assert_offers(verb: &str, names: impl Iterator<Item = &'static str>) {
-    let offered = offered(verb);
+fn assert_offers(verbs: &[&str], argument: &str, names: impl Iterator<Item = &'static str>) {
+    let offered = offered(verbs, argument);
     for name in names.filter(|name| !FORMER_NAMES.contains(name)) {
         let is_offered = offered.iter().any(|one| one == name);
-        assert!(is_offered, "the help of {verb} enable does not name {name}");
+        assert!(is_offered, "the help of {} does not name {name}", verbs.join(" "));
     }
 }
 
@@ -28,6 +30,26 @@ fn assert_offers(verb: &str, names: impl Iterator<Item = &'static str>) {
 fn the_help_of_enable_names_every_engine_and_login_method() {
     // What the server itself mounts is not enabled by anybody.
     let engines = kallisto_engines::ENGINES.iter().filter(|spec| spec.builtin.is_none());
-    assert_offers("secrets", engines.map(|spec| spec.name));
-    assert_offers("auth", kallisto_auth_methods::METHODS.iter().map(|spec| spec.name));
+    assert_offers(&["secrets", "enable"], "kind", engines.map(|spec| spec.name));
+    let methods = kallisto_auth_methods::METHODS.iter();
+    assert_offers(&["auth", "enable"], "kind", methods.map(|spec| spec.name));
+}
+
+/// Those of the help are all that `cli` knows: a test there compares them.
+#[test]
+fn the_help_of_login_names_every_login_method() {
+    let methods = kallisto_auth_methods::METHODS.iter();
+    assert_offers(&["login"], "method", methods.map(|spec| spec.name));
+}
+
+#[test]
+fn the_page_knows_every_login_method_and_no_others() {
+    let source = include_str!("../../../../ui/src/lib/logins.ts");
+    let rows =
+        source.split_once("export const KINDS = [\n").unwrap().1.split_once("\n]").unwrap().0;
+    let known = rows.lines().filter_map(|row| row.trim().strip_prefix("['")?.split('\'').next());
+    let known: BTreeSet<&str> = known.filter(|name| *name != "token").collect();
+    let methods = kallisto_auth_methods::METHODS.iter();
+    let methods: BTreeSet<&str> = methods.map(|spec| spec.name).collect();
+    assert_eq!(known, methods);
 }

@@ -5,6 +5,7 @@ import { useState } from 'preact/hooks';
 import { call, tryCall } from '../../lib/api.ts';
 import { copySecret } from '../../lib/clipboard.ts';
 import { useAction, useLoad } from '../../lib/load.ts';
+import type { MethodKind } from '../../lib/logins.ts';
 import { go, href } from '../../lib/router.ts';
 import { span, visible } from '../../lib/time.ts';
 import { toast } from '../../lib/toasts.ts';
@@ -80,6 +81,19 @@ export function Logins({ mount }: { mount: string }) {
   );
 }
 
+/** What the form for a new method calls them, in its order. */
+const NAMES: Record<MethodKind, string> = {
+  userpass: en.userNameAndPassword,
+  approle: en.approle,
+  jwt: en.jwt,
+  oidc: en.oidc,
+  cert: en.tlsCertificates,
+  ldap: en.ldap,
+  github: en.github,
+  okta: en.okta,
+  kubernetes: en.kubernetes,
+};
+
 function Enable({ close }: { close: (made?: string) => void }) {
   const [type, setType] = useState('userpass');
   const [path, setPath] = useState('');
@@ -108,17 +122,7 @@ function Enable({ close }: { close: (made?: string) => void }) {
           label={common.kind}
           value={type}
           onChange={setType}
-          options={[
-            ['userpass', en.userNameAndPassword],
-            ['approle', en.approle],
-            ['jwt', en.jwt],
-            ['oidc', en.oidc],
-            ['cert', en.tlsCertificates],
-            ['ldap', en.ldap],
-            ['github', en.github],
-            ['okta', en.okta],
-            ['kubernetes', en.kubernetes],
-          ]}
+          options={Object.entries(NAMES)}
         />
         <Field label={common.path} value={path} onInput={setPath} mono placeholder={type} />
         <Select
@@ -146,7 +150,7 @@ const ROLES: Record<string, [string, string]> = {
   ldap: ['groups', en.groupOfIt],
   okta: ['groups', en.groupOfIt],
   github: ['map/teams', en.team],
-};
+} satisfies Record<MethodKind, [string, string]>;
 
 function Method({ mount }: { mount: string }) {
   const loaded = useLoad(async () => {
@@ -355,7 +359,13 @@ function Method({ mount }: { mount: string }) {
 }
 
 /** Methods that write names in lower case. */
-const FOLDED = ['userpass', 'approle', 'ldap', 'okta', 'github'];
+const FOLDED: readonly string[] = [
+  'userpass',
+  'approle',
+  'ldap',
+  'okta',
+  'github',
+] satisfies MethodKind[];
 
 function Member({
   mount,

@@ -8,6 +8,7 @@ use kallisto_vault_snapshot::OpenSnapshot;
 use super::fields::{self, FieldRow, ReadFields};
 use super::layout::{NO_TIME, SourceNamespace, StoredMount};
 use super::{item, read_json, records_in};
+use crate::login_kind::LoginKind;
 use crate::migrate::endpoint::ItemFailure;
 use crate::migrate::mounts::text;
 use kallisto_command::json::{Json, Map};
@@ -34,14 +35,14 @@ pub(in crate::migrate) struct StoredSecretIds {
 
 /// A kind of object: the route below its mount that names them, the folder they are stored in, and their fields.
 struct StoredKind {
-    method: &'static str,
+    method: LoginKind,
     route: &'static str,
     folder: &'static str,
     rows: &'static [FieldRow],
 }
 
 const fn kind(
-    method: &'static str,
+    method: LoginKind,
     route: &'static str,
     folder: &'static str,
     rows: &'static [FieldRow],
@@ -50,30 +51,35 @@ const fn kind(
 }
 
 static KINDS: &[StoredKind] = &[
-    kind("approle", "role", "role/", fields::APPROLE_ROLE),
-    kind("userpass", "users", "user/", fields::USERPASS_USER),
-    kind("token", "roles", "sys/token/roles/", fields::TOKEN_ROLE),
-    kind("jwt", "role", "role/", fields::JWT_ROLE),
-    kind("oidc", "role", "role/", fields::JWT_ROLE),
-    kind("kubernetes", "role", "role/", fields::KUBERNETES_ROLE),
-    kind("cert", "certs", "cert/", fields::CERT_ROLE),
+    kind(LoginKind::Approle, "role", "role/", fields::APPROLE_ROLE),
+    kind(LoginKind::Userpass, "users", "user/", fields::USERPASS_USER),
+    kind(LoginKind::Token, "roles", "sys/token/roles/", fields::TOKEN_ROLE),
+    kind(LoginKind::Jwt, "role", "role/", fields::JWT_ROLE),
+    kind(LoginKind::Oidc, "role", "role/", fields::JWT_ROLE),
+    kind(LoginKind::Kubernetes, "role", "role/", fields::KUBERNETES_ROLE),
+    kind(LoginKind::Cert, "certs", "cert/", fields::CERT_ROLE),
 ];
 
 /// Settings by method; a method that has none is not in the list, and one whose settings are not understood has no rows.
-static SETTINGS: &[(&str, &[FieldRow])] = &[
-    ("jwt", fields::JWT_CONFIG),
-    ("oidc", fields::JWT_CONFIG),
-    ("kubernetes", fields::KUBERNETES_CONFIG),
-    ("cert", &[]),
+static SETTINGS: &[(LoginKind, &[FieldRow])] = &[
+    (LoginKind::Jwt, fields::JWT_CONFIG),
+    (LoginKind::Oidc, fields::JWT_CONFIG),
+    (LoginKind::Kubernetes, fields::KUBERNETES_CONFIG),
+    (LoginKind::Cert, &[]),
 ];
 
 /// Where the objects of a kind are.
 fn folder_of(at: &SourceNamespace, method: &StoredMount, kind: &StoredKind) -> String {
     match kind.method {
         // Tokens are the server's own, and not below the folder of their mount.
-        "token" => at.below(kind.folder),
+        LoginKind::Token => at.below(kind.folder),
         _ => format!("{}{}", method.folder, kind.folder),
     }
+}
+
+fn stored_kind(method: &StoredMount, route: &str) -> Result<&'static StoredKind, ItemFailure> {
+    let is_asked = |kind: &&StoredKind| kind.method.name() == method.kind && kind.route == route;
+    KINDS.iter().find(is_asked).ok_or_else(|| not_read(method))
 }
 
 fn not_read(method: &StoredMount) -> ItemFailure {
@@ -90,8 +96,7 @@ pub(super) fn list(
     method: &StoredMount,
     route: &str,
 ) -> Result<Vec<String>, ItemFailure> {
-    let kind = KINDS.iter().find(|kind| kind.method == method.kind && kind.route == route);
-    let kind = kind.ok_or_else(|| not_read(method))?;
+    let kind = stored_kind(method, route)?;
     Ok(records_in(opened, &folder_of(at, method, kind)))
 }
 
@@ -103,16 +108,15 @@ pub(super) fn read(
     path: &str,
 ) -> Result<Option<ReadFields>, ItemFailure> {
     if path == "config" {
-        let rows = SETTINGS.iter().find(|(name, _)| *name == method.kind);
+        let rows = SETTINGS.iter().find(|(kind, _)| kind.name() == method.kind);
         let (_, rows) = rows.ok_or_else(|| not_read(method))?;
         let stored = read_json(opened, &format!("{}config", method.folder))?;
         return stored.map(|stored| fields::settings(stored, rows)).transpose();
     }
     let (route, name) = path.split_once('/').unwrap_or((path, ""));
-    let kind = KINDS.iter().find(|kind| kind.method == method.kind && kind.route == route);
-    let kind = kind.ok_or_else(|| not_read(method))?;
+    let kind = stored_kind(method, route)?;
     let (name, part) = match name.strip_suffix("/role-id") {
-        Some(name) if kind.method == "approle" => (name, Some("role_id")),
+        Some(name) if kind.method == LoginKind::Approle => (name, Some("role_id")),
         _ => (name, None),
     };
     let stored = read_json(opened, &format!("{}{name}", folder_of(at, method, kind)))?;
@@ -123,8 +127,8 @@ pub(super) fn read(
         return Ok(Some(ReadFields { shown, ..ReadFields::default() }));
     }
     let own = match kind.method {
-        "approle" => approle_fields(&stored)?,
-        "userpass" => password_hash(&stored)?,
+        LoginKind::Approle => approle_fields(&stored)?,
+        LoginKind::Userpass => password_hash(&stored)?,
         _ => ReadFields::default(),
     };
     let mut read = fields::role(stored, kind.rows)?;
