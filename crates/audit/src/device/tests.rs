@@ -71,10 +71,19 @@ struct Bench {
     writes: Arc<AtomicUsize>,
 }
 
-fn bench(deadline: &str) -> Bench {
-    let options = [("file_path", "discard"), ("write_timeout", deadline)];
+fn spec_of(kind: &str, options: [(&str, &str); 2]) -> DeviceSpec {
     let options: DeviceOptions =
         options.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
+    DeviceSpec::parse(kind, &options).unwrap()
+}
+
+fn start(spec: DeviceSpec, destinations: &dyn Destinations) -> Device {
+    let around = Surroundings { destinations, anchors: None, node: "n" };
+    Device::start("d/", spec, &[1; SALT_BYTES], Origin::New, &around).unwrap()
+}
+
+fn bench(deadline: &str) -> Bench {
+    let options = [("file_path", "discard"), ("write_timeout", deadline)];
     let (turn, turns) = sync_channel(64);
     let (told, entered) = sync_channel(1);
     let (kept, writes) = (Arc::default(), Arc::default());
@@ -84,9 +93,7 @@ fn bench(deadline: &str) -> Bench {
         writes: Arc::clone(&writes),
         entered: told,
     };
-    let spec = DeviceSpec::parse("file", &options).unwrap();
-    let around = Surroundings { destinations: &slow, anchors: None, node: "n" };
-    let device = Device::start("d/", spec, &[1; SALT_BYTES], Origin::New, &around).unwrap();
+    let device = start(spec_of("file", options), &slow);
     Bench { device, turn, entered, kept, writes }
 }
 
@@ -243,13 +250,8 @@ fn dropping_a_device_writes_what_waits() {
 #[test]
 fn an_exchange_whose_answer_is_no_json_adds_nothing() {
     for (format, written) in [("json", 2), ("compact", 1)] {
-        let options: DeviceOptions = [("file_path", "discard"), ("format", format)]
-            .into_iter()
-            .map(|(name, text)| (name.to_owned(), text.to_owned()))
-            .collect();
-        let spec = DeviceSpec::parse("file", &options).unwrap();
-        let around = Surroundings { destinations: &crate::sink::Real, anchors: None, node: "n" };
-        let device = Device::start("d/", spec, &[1; SALT_BYTES], Origin::New, &around).unwrap();
+        let options = [("file_path", "discard"), ("format", format)];
+        let device = start(spec_of("file", options), &crate::sink::Real);
         assert_eq!(device.name(), "d/");
         let common = device.common(&AuditSubject::default()).unwrap();
         let mut records = FinishedRecords::default();
@@ -321,13 +323,8 @@ fn many_bytes_that_wait_are_written_group_by_group_and_each_is_told() {
 #[test]
 fn rooms_of_records_are_used_again_empty_and_never_those_that_hold_values_in_the_clear() {
     for (raw, kept) in [("false", true), ("true", false)] {
-        let options: DeviceOptions = [("file_path", "discard"), ("log_raw", raw)]
-            .into_iter()
-            .map(|(name, text)| (name.to_owned(), text.to_owned()))
-            .collect();
-        let spec = DeviceSpec::parse("file", &options).unwrap();
-        let around = Surroundings { destinations: &crate::sink::Real, anchors: None, node: "n" };
-        let device = Device::start("d/", spec, &[1; SALT_BYTES], Origin::New, &around).unwrap();
+        let options = [("file_path", "discard"), ("log_raw", raw)];
+        let device = start(spec_of("file", options), &crate::sink::Real);
         let mut records = device.new_records();
         assert_eq!(records.bytes.capacity(), 0);
         let whole = device.whole(&AuditSubject::default()).unwrap();
@@ -416,11 +413,7 @@ fn a_record_that_is_too_long_for_the_destination_fails_alone() {
     let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = receiver.local_addr().unwrap().to_string();
     let options = [("address", address.as_str()), ("socket_type", "udp")];
-    let options: DeviceOptions =
-        options.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
-    let spec = DeviceSpec::parse("socket", &options).unwrap();
-    let around = Surroundings { destinations: &crate::sink::Real, anchors: None, node: "n" };
-    let device = Device::start("d/", spec, &[1; SALT_BYTES], Origin::New, &around).unwrap();
+    let device = start(spec_of("socket", options), &crate::sink::Real);
     let submit = |path: &str| {
         let mut subject = AuditSubject::default();
         subject.request.path = path;

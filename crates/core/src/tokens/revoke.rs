@@ -321,18 +321,25 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_revocation_that_a_seal_overtook_ends() {
-        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+    fn core_over(store: Arc<dyn Store>) -> Core {
+        let core = Core::new(store, ServerInfo::default());
         let root = Some(ROOT.to_owned().into());
         pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
-        let make = |maker: &str| {
-            let made = ask(&core, Some(maker), Update, "auth/token/create", "{}");
-            let Ok(Response::Logical(made)) = made else { panic!("{made:?}") };
-            json::parse_object(&made.auth).unwrap()["client_token"].as_str().unwrap().to_owned()
-        };
-        let parent = make(ROOT);
-        make(&parent);
+        core
+    }
+
+    /// A token, made by this one.
+    fn child_of(core: &Core, maker: &str) -> String {
+        let made = ask(core, Some(maker), Update, "auth/token/create", "{}");
+        let Ok(Response::Logical(made)) = made else { panic!("{made:?}") };
+        json::parse_object(&made.auth).unwrap()["client_token"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_revocation_that_a_seal_overtook_ends() {
+        let core = core_over(Arc::new(MemoryStore::new()));
+        let parent = child_of(&core, ROOT);
+        child_of(&core, &parent);
         let context = core.context.load_full().unwrap();
         let tag = context.view.cluster().unwrap().token_key.hash(&parent);
         let mut sealing = Box::pin(core.seal());
@@ -352,17 +359,10 @@ mod tests {
         for commits in 0..4 {
             let commits_left = AtomicUsize::new(usize::MAX);
             let store = Arc::new(ShortStore { inner: MemoryStore::new(), commits_left });
-            let core = Core::new(Arc::clone(&store) as _, ServerInfo::default());
-            let root = Some(ROOT.to_owned().into());
-            pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
-            let make = |maker: &str| {
-                let made = ask(&core, Some(maker), Update, "auth/token/create", "{}");
-                let Ok(Response::Logical(made)) = made else { panic!("{made:?}") };
-                json::parse_object(&made.auth).unwrap()["client_token"].as_str().unwrap().to_owned()
-            };
-            let parent = make(ROOT);
-            let children = [make(&parent), make(&parent)];
-            let grandchild = make(&children[0]);
+            let core = core_over(Arc::clone(&store) as _);
+            let parent = child_of(&core, ROOT);
+            let children = [(); 2].map(|()| child_of(&core, &parent));
+            let grandchild = child_of(&core, &children[0]);
             store.commits_left.store(commits, Ordering::SeqCst);
             let body = format!(r#"{{"token":"{parent}"}}"#);
             let path = "auth/token/revoke-orphan";

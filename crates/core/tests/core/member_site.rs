@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kallisto_core::json::parse_object;
 use kallisto_core::{
     AuthorityKeys, ClusterPort, Core, Error, JoinTarget, Json, Map, MemberReport, Membership,
-    Operation, Reports, Response, ServerInfo,
+    Operation, Path, Reports, Request, Response, ServerInfo,
 };
 use kallisto_store::{
     AsOf, Candidacy, Chunks, Commit, Error as StoreError, Invitation, Leadership, Member,
@@ -265,6 +265,19 @@ impl Site {
             }
             Response::Bare { body: Json::Object(map), .. } => (map, Vec::new()),
             other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    /// The lines of its metrics, as Prometheus reads them.
+    pub(crate) fn metric_lines(&self) -> Vec<String> {
+        let query = vec![("format".to_owned(), "prometheus".to_owned())];
+        let path = Path::decode("sys/metrics").unwrap();
+        let asked = Request { query, ..Request::new(Operation::Read, path, Timestamp::UNIX_EPOCH) };
+        match self.core.open_metrics(&asked) {
+            Ok(Response::Text { body, .. }) => {
+                String::from_utf8(body).unwrap().lines().map(str::to_owned).collect()
+            }
+            other => panic!("{other:?}"),
         }
     }
 

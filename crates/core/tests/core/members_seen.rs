@@ -53,18 +53,14 @@ fn metrics_say_how_the_members_are() {
         member(4, VOTER, Some(60_000)),
     ];
     let site = Site::led_since(members, 0, 1);
-    let query = vec![("format".to_owned(), "prometheus".to_owned())];
-    let path = Path::decode("sys/metrics").unwrap();
-    let asked = Request { query, ..Request::new(Operation::Read, path, Timestamp::UNIX_EPOCH) };
-    let Ok(Response::Text { body, .. }) = site.core.open_metrics(&asked) else { panic!("none") };
-    let text = String::from_utf8(body).unwrap();
+    let lines = site.metric_lines();
     for line in [
         "vault_autopilot_healthy 0",
         "vault_autopilot_failure_tolerance 0",
         "vault_autopilot_node_healthy{node_id=\"node-3\"} 1",
         "vault_autopilot_node_healthy{node_id=\"node-4\"} 0",
     ] {
-        assert!(text.lines().any(|known| known == line), "{line}");
+        assert!(lines.iter().any(|known| known == line), "{line}");
     }
 }
 
@@ -237,12 +233,17 @@ fn what_every_server_does_is_overdue_at_a_follower_too_and_a_leaders_work_is_not
     assert_eq!(both.map(overdue), [true.into(), false.into()]);
 }
 
-#[test]
-fn a_member_that_is_sealed_is_not_healthy() {
+/// Three who vote; the third says that it is sealed.
+fn with_one_sealed() -> Site {
     let says = |sealed: bool| Some((format!(r#"{{"sealed":{sealed}}}"#), 1));
     let port = Arc::new(Port { said: vec![says(false), says(true)], ..Port::default() });
     let members = (1..=3).map(|id| member(id, VOTER, Some(0))).collect();
-    let site = Site::with(members, move |core| core.with_port(port));
+    Site::with(members, move |core| core.with_port(port))
+}
+
+#[test]
+fn a_member_that_is_sealed_is_not_healthy() {
+    let site = with_one_sealed();
     let (state, _) = site.read("storage/raft/autopilot/state");
     let said = |id: u64, name: &str| of(of(&state["servers"], &format!("node-{id}")), name).clone();
     assert_eq!([1, 2, 3].map(|id| said(id, "healthy")), [true, true, false].map(Json::from));
@@ -255,23 +256,16 @@ fn a_member_that_is_sealed_is_not_healthy() {
 
 #[test]
 fn metrics_count_a_member_that_is_sealed_as_not_healthy() {
-    let says = |sealed: bool| Some((format!(r#"{{"sealed":{sealed}}}"#), 1));
-    let port = Arc::new(Port { said: vec![says(false), says(true)], ..Port::default() });
-    let members = (1..=3).map(|id| member(id, VOTER, Some(0))).collect();
-    let site = Site::with(members, move |core| core.with_port(port));
+    let site = with_one_sealed();
     // Another job fails: this port makes no certificates.
     let _ = pollster::block_on(site.core.run_due_jobs(Timestamp::UNIX_EPOCH));
-    let query = vec![("format".to_owned(), "prometheus".to_owned())];
-    let path = Path::decode("sys/metrics").unwrap();
-    let asked = Request { query, ..Request::new(Operation::Read, path, Timestamp::UNIX_EPOCH) };
-    let Ok(Response::Text { body, .. }) = site.core.open_metrics(&asked) else { panic!("none") };
-    let text = String::from_utf8(body).unwrap();
+    let lines = site.metric_lines();
     for line in [
         "vault_autopilot_healthy 0",
         "vault_autopilot_failure_tolerance 0",
         "vault_autopilot_node_healthy{node_id=\"node-2\"} 1",
         "vault_autopilot_node_healthy{node_id=\"node-3\"} 0",
     ] {
-        assert!(text.lines().any(|known| known == line), "{line}");
+        assert!(lines.iter().any(|known| known == line), "{line}");
     }
 }

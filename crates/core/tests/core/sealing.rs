@@ -95,12 +95,7 @@ fn rotation_reencrypts_everything_and_old_keys_still_open() {
     }
     let ended = progress(&site);
     assert!(ended.contains(r#""running":false"#) && ended.contains(r#""left":0"#), "{ended}");
-    let under_old_key = stored(&site)
-        .iter()
-        .filter(|(key, _)| key[0] != 0)
-        .filter(|(_, value)| kallisto_barrier::envelope_key_version(value) != Some(2))
-        .count();
-    assert_eq!(under_old_key, 0);
+    assert_eq!(records_under_old_keys(&site), 0);
     pollster::block_on(site.core.seal()).unwrap();
     site.unseal();
     site.assert_holds("r/1", "between");
@@ -109,105 +104,15 @@ fn rotation_reencrypts_everything_and_old_keys_still_open() {
     }
 }
 
-/// Has no thread for the first re-encryptions, as a leader that is gone goes on with none.
-struct Interrupted {
-    refuses: AtomicBool,
-}
+/// Runs re-encryptions to their end at once, if what comes before them lets it: so a test knows that they are over, and waits for none with a lock.
+struct Reencrypting<F>(F);
 
-impl Threads for Interrupted {
-    fn start(&self, name: &'static str, task: BackgroundTask) -> std::io::Result<()> {
-        if name == "reencrypt" && self.refuses.load(Ordering::Relaxed) {
-            return Err(std::io::ErrorKind::WouldBlock.into());
-        }
-        if name == "reencrypt" {
-            // To its end, which nobody here waits for with a lock: so the test knows that it is over.
-            task();
-            return Ok(());
-        }
-        OwnThreads.start(name, task)
-    }
-
-    fn pause(&self, duration: std::time::Duration) {
-        OwnThreads.pause(duration);
-    }
-
-    fn wait(&self, future: std::pin::Pin<&mut dyn Future<Output = ()>>) {
-        OwnThreads.wait(future);
-    }
-}
-
-#[test]
-fn who_leads_goes_on_with_a_reencryption_that_was_cut_short() {
-    let first = Site::open(1 << 20);
-    (0..300).for_each(|n| first.put(&format!("r/{n}"), &format!("value {n}")));
-    pollster::block_on(first.core.seal()).unwrap();
-    let threads = Arc::new(Interrupted { refuses: true.into() });
-    let core = sealed(Arc::clone(&first.store), 1 << 20).with_threads(Arc::clone(&threads) as _);
-    let site = Site { store: Arc::clone(&first.store), core, keys: first.keys.clone() };
-    site.unseal();
-    let refused = site.ask(Operation::Update, "sys/rotate", "").unwrap_err();
-    assert!(matches!(refused, Error::Unavailable(_)), "{refused:?}");
-    let old = || {
-        let records = stored(&site).into_iter().filter(|(key, _)| key[0] != 0);
-        let version = |value: &[u8]| kallisto_barrier::envelope_key_version(value);
-        records.filter(|(_, value)| version(value) != Some(2)).count()
-    };
-    assert!(old() > 300);
-    let now = jiff::Timestamp::from_second(2_000_000_000).unwrap();
-    assert!(pollster::block_on(site.core.run_due_jobs(now)).is_err());
-    threads.refuses.store(false, Ordering::Relaxed);
-    pollster::block_on(site.core.run_due_jobs(now)).unwrap();
-    assert_eq!(old(), 0);
-    // It has seen the end: there is nothing to start any more.
-    threads.refuses.store(true, Ordering::Relaxed);
-    pollster::block_on(site.core.run_due_jobs(now)).unwrap();
-    site.assert_holds("r/7", "value 7");
-}
-
-/// Together they are more than one batch holds.
-#[test]
-fn large_records_are_reencrypted_too() {
-    let site = Site::open(1 << 20);
-    let large = "x".repeat(700 << 10);
-    (0..60).for_each(|n| site.put(&format!("large/{n}"), &large));
-    pollster::block_on(site.core.seal()).unwrap();
-    let threads = Arc::new(Interrupted { refuses: false.into() });
-    let core = sealed(Arc::clone(&site.store), 1 << 20).with_threads(threads as _);
-    let site = Site { store: Arc::clone(&site.store), core, keys: site.keys.clone() };
-    site.unseal();
-    site.ask(Operation::Update, "sys/rotate", "").unwrap();
-    let old = stored(&site).into_iter().filter(|(key, value)| {
-        key[0] != 0 && kallisto_barrier::envelope_key_version(value) != Some(2)
-    });
-    assert_eq!(old.count(), 0);
-    site.assert_holds("large/7", &large);
-}
-
-/// Damages two records on the disk before the re-encryption begins.
-struct Damaging {
-    store: Arc<MemoryStore>,
-}
-
-impl Threads for Damaging {
+impl<F: Fn() -> std::io::Result<()> + Send + Sync> Threads for Reencrypting<F> {
     fn start(&self, name: &'static str, task: BackgroundTask) -> std::io::Result<()> {
         if name != "reencrypt" {
             return OwnThreads.start(name, task);
         }
-        let mut batch = Batch::new();
-        // The view does not hear of it.
-        self.store.detach();
-        let mut damaged = 0;
-        let scanned = self.store.scan(&[], &mut |key, record| {
-            if key[0] != 0 && damaged < 2 {
-                let mut value = record.value.to_vec();
-                *value.last_mut().unwrap() ^= 1;
-                batch.put(key.to_vec(), value);
-                damaged += 1;
-            }
-            Visit::Continue
-        });
-        scanned.unwrap();
-        pollster::block_on(self.store.commit(batch)).unwrap();
+        (self.0)()?;
         task();
         Ok(())
     }
@@ -221,20 +126,91 @@ impl Threads for Damaging {
     }
 }
 
+/// The same site, sealed and opened by a server with these threads.
+fn opened_again(site: &Site, threads: impl Threads + 'static) -> Site {
+    pollster::block_on(site.core.seal()).unwrap();
+    let core = sealed(Arc::clone(&site.store), 1 << 20).with_threads(Arc::new(threads));
+    let again = Site { store: Arc::clone(&site.store), core, keys: site.keys.clone() };
+    again.unseal();
+    again
+}
+
+/// How many records are not under the second key, of those that are under any.
+fn records_under_old_keys(site: &Site) -> usize {
+    let is_old = |value: &[u8]| kallisto_barrier::envelope_key_version(value) != Some(2);
+    stored(site).iter().filter(|(key, value)| key[0] != 0 && is_old(value)).count()
+}
+
+#[test]
+fn who_leads_goes_on_with_a_reencryption_that_was_cut_short() {
+    let first = Site::open(1 << 20);
+    (0..300).for_each(|n| first.put(&format!("r/{n}"), &format!("value {n}")));
+    // There is no thread for the first re-encryptions, as a leader that is gone goes on with none.
+    let refuses = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&refuses);
+    let site = opened_again(
+        &first,
+        Reencrypting(move || match asked.load(Ordering::Relaxed) {
+            true => Err(std::io::ErrorKind::WouldBlock.into()),
+            false => Ok(()),
+        }),
+    );
+    let refused = site.ask(Operation::Update, "sys/rotate", "").unwrap_err();
+    assert!(matches!(refused, Error::Unavailable(_)), "{refused:?}");
+    assert!(records_under_old_keys(&site) > 300);
+    let now = jiff::Timestamp::from_second(2_000_000_000).unwrap();
+    assert!(pollster::block_on(site.core.run_due_jobs(now)).is_err());
+    refuses.store(false, Ordering::Relaxed);
+    pollster::block_on(site.core.run_due_jobs(now)).unwrap();
+    assert_eq!(records_under_old_keys(&site), 0);
+    // It has seen the end: there is nothing to start any more.
+    refuses.store(true, Ordering::Relaxed);
+    pollster::block_on(site.core.run_due_jobs(now)).unwrap();
+    site.assert_holds("r/7", "value 7");
+}
+
+/// Together they are more than one batch holds.
+#[test]
+fn large_records_are_reencrypted_too() {
+    let site = Site::open(1 << 20);
+    let large = "x".repeat(700 << 10);
+    (0..60).for_each(|n| site.put(&format!("large/{n}"), &large));
+    let site = opened_again(&site, Reencrypting(|| Ok(())));
+    site.ask(Operation::Update, "sys/rotate", "").unwrap();
+    assert_eq!(records_under_old_keys(&site), 0);
+    site.assert_holds("large/7", &large);
+}
+
+/// Damages two records on the disk, of which the view does not hear.
+fn damage_two(store: &MemoryStore) {
+    store.detach();
+    let mut batch = Batch::new();
+    let mut damaged = 0;
+    let scanned = store.scan(&[], &mut |key, record| {
+        if key[0] != 0 && damaged < 2 {
+            let mut value = record.value.to_vec();
+            *value.last_mut().unwrap() ^= 1;
+            batch.put(key.to_vec(), value);
+            damaged += 1;
+        }
+        Visit::Continue
+    });
+    scanned.unwrap();
+    pollster::block_on(store.commit(batch)).unwrap();
+}
+
 #[test]
 fn records_that_are_damaged_keep_no_others_from_being_reencrypted() {
     let site = Site::open(1 << 20);
     (0..300).for_each(|n| site.put(&format!("r/{n}"), &format!("value {n}")));
-    pollster::block_on(site.core.seal()).unwrap();
-    let threads = Arc::new(Damaging { store: Arc::clone(&site.store) });
-    let core = sealed(Arc::clone(&site.store), 1 << 20).with_threads(threads as _);
-    let site = Site { store: Arc::clone(&site.store), core, keys: site.keys.clone() };
-    site.unseal();
-    site.ask(Operation::Update, "sys/rotate", "").unwrap();
-    let old = stored(&site).into_iter().filter(|(key, value)| {
-        key[0] != 0 && kallisto_barrier::envelope_key_version(value) != Some(2)
+    let store = Arc::clone(&site.store);
+    let damaging = Reencrypting(move || {
+        damage_two(&store);
+        Ok(())
     });
-    assert_eq!(old.count(), 2);
+    let site = opened_again(&site, damaging);
+    site.ask(Operation::Update, "sys/rotate", "").unwrap();
+    assert_eq!(records_under_old_keys(&site), 2);
     let told = data_text(site.ask(Operation::Read, "sys/rotate/progress", "").unwrap());
     assert!(told.contains(r#""left":2"#) && told.contains(r#""damaged":2"#), "{told}");
     assert!(told.contains(r#""running":false"#), "{told}");
