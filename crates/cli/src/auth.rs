@@ -57,7 +57,7 @@ impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let data = mounted::read_all(&config, "sys/auth", "Error listing enabled authentications")?;
-        let mut heads = vec!["Path", "Type", "Accessor", "Description"];
+        let mut heads = mounted::MOUNT_HEADS.to_vec();
         if self.detailed {
             heads.extend(["Default TTL", "Max TTL", "Token Type", "UUID"]);
         }
@@ -65,20 +65,11 @@ impl List {
     }
 
     fn row(&self, path: &str, mount: &Map) -> Option<Vec<String>> {
-        let mut row = vec![
-            path.to_owned(),
-            cell(mount, "type"),
-            cell(mount, "accessor"),
-            mounted::description(mount),
-        ];
+        let mut row = mounted::mount_row(path, mount);
         if self.detailed {
             let settings = mount.get("config")?.as_object()?;
-            row.extend([
-                mounted::lifetime(settings, "default_lease_ttl"),
-                mounted::lifetime(settings, "max_lease_ttl"),
-                cell(settings, "token_type"),
-                cell(mount, "uuid"),
-            ]);
+            row.extend(mounted::lifetimes(settings));
+            row.extend([cell(settings, "token_type"), cell(mount, "uuid")]);
         }
         Some(row)
     }

@@ -50,8 +50,21 @@ pub(super) fn description(entry: &Map) -> String {
     }
 }
 
+/// The heads of [`mount_row`].
+pub(super) const MOUNT_HEADS: [&str; 4] = ["Path", "Type", "Accessor", "Description"];
+
+/// What is printed of a mount in any case.
+pub(super) fn mount_row(path: &str, mount: &Map) -> Vec<String> {
+    vec![path.to_owned(), cell(mount, "type"), cell(mount, "accessor"), description(mount)]
+}
+
+/// The usual and the longest lifetime among the settings of a mount.
+pub(super) fn lifetimes(settings: &Map) -> [String; 2] {
+    ["default_lease_ttl", "max_lease_ttl"].map(|name| lifetime(settings, name))
+}
+
 /// A lifetime among the settings of an entry; 0 is the server's own.
-pub(super) fn lifetime(settings: &Map, name: &str) -> String {
+fn lifetime(settings: &Map, name: &str) -> String {
     match cell(settings, name) {
         zero if zero == "0" => "system".to_owned(),
         secs => secs,

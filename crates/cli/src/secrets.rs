@@ -56,7 +56,7 @@ impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let data = mounted::read_all(&config, "sys/mounts", "Error listing secrets engines")?;
-        let mut heads = vec!["Path", "Type", "Accessor", "Description"];
+        let mut heads = mounted::MOUNT_HEADS.to_vec();
         if self.detailed {
             heads.extend(["Default TTL", "Max TTL", "Options", "Local", "Seal Wrap", "UUID"]);
         }
@@ -64,17 +64,11 @@ impl List {
     }
 
     fn row(&self, path: &str, mount: &Map) -> Option<Vec<String>> {
-        let mut row = vec![
-            path.to_owned(),
-            cell(mount, "type"),
-            cell(mount, "accessor"),
-            mounted::description(mount),
-        ];
+        let mut row = mounted::mount_row(path, mount);
         if self.detailed {
             let settings = mount.get("config")?.as_object()?;
+            row.extend(mounted::lifetimes(settings));
             row.extend([
-                mounted::lifetime(settings, "default_lease_ttl"),
-                mounted::lifetime(settings, "max_lease_ttl"),
                 cell(mount, "options"),
                 cell(mount, "local"),
                 cell(mount, "seal_wrap"),
@@ -82,6 +76,38 @@ impl List {
             ]);
         }
         Some(row)
+    }
+}
+
+/// How an engine behaves.
+#[derive(Args, Debug)]
+struct EngineSettings {
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Lease of what is read from it, e.g. 1h
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
+    default_lease_ttl: Option<String>,
+    /// Longest lease
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
+    max_lease_ttl: Option<String>,
+    /// Who is told of it: hidden or unauth
+    #[arg(long, value_name = "WHO")]
+    listing_visibility: Option<String>,
+}
+
+impl EngineSettings {
+    /// What is given, but for the description.
+    fn given(&self) -> Map {
+        mounted::given(&[
+            ("default_lease_ttl", &self.default_lease_ttl),
+            ("max_lease_ttl", &self.max_lease_ttl),
+            ("listing_visibility", &self.listing_visibility),
+        ])
+    }
+
+    fn add_description(&self, body: &mut Map) {
+        body.extend(mounted::given(&[("description", &self.description)]));
     }
 }
 
@@ -99,18 +125,8 @@ pub(crate) struct Enable {
     /// The version of a kv engine
     #[arg(long, value_name = "NUMBER")]
     version: Option<u32>,
-    /// What it is for
-    #[arg(long, value_name = "TEXT")]
-    description: Option<String>,
-    /// Lease of what is read from it, e.g. 1h
-    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
-    default_lease_ttl: Option<String>,
-    /// Longest lease
-    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
-    max_lease_ttl: Option<String>,
-    /// Who is told of it: hidden or unauth
-    #[arg(long, value_name = "WHO")]
-    listing_visibility: Option<String>,
+    #[command(flatten)]
+    settings: EngineSettings,
     /// Keep none of its records in memory
     #[arg(long)]
     force_no_cache: bool,
@@ -127,16 +143,10 @@ impl Enable {
         let config = Config::load(&self.common)?;
         let path = self.path.as_deref().unwrap_or(&self.kind).trim_matches('/').to_owned();
         let mut body = Map::from([("type".to_owned(), Json::from(self.kind.as_str()))]);
-        if let Some(text) = &self.description {
-            body.insert("description".into(), text.as_str().into());
-        }
+        self.settings.add_description(&mut body);
         self.new.add(&mut body);
         self.flags.add_options(&mut body, self.version)?;
-        let mut settings = mounted::given(&[
-            ("default_lease_ttl", &self.default_lease_ttl),
-            ("max_lease_ttl", &self.max_lease_ttl),
-            ("listing_visibility", &self.listing_visibility),
-        ]);
+        let mut settings = self.settings.given();
         if self.force_no_cache {
             settings.insert("force_no_cache".to_owned(), true.into());
         }
@@ -176,18 +186,8 @@ impl Disable {
 pub(crate) struct Tune {
     /// Where it is mounted
     path: String,
-    /// What it is for
-    #[arg(long, value_name = "TEXT")]
-    description: Option<String>,
-    /// Lease of what is read from it, e.g. 1h
-    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
-    default_lease_ttl: Option<String>,
-    /// Longest lease
-    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
-    max_lease_ttl: Option<String>,
-    /// Who is told of it: hidden or unauth
-    #[arg(long, value_name = "WHO")]
-    listing_visibility: Option<String>,
+    #[command(flatten)]
+    settings: EngineSettings,
     /// The version of a kv engine: 2 makes one of version 1 keep versions
     #[arg(long, value_name = "NUMBER")]
     version: Option<u32>,
@@ -200,12 +200,8 @@ pub(crate) struct Tune {
 impl Tune {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        let mut body = mounted::given(&[
-            ("description", &self.description),
-            ("default_lease_ttl", &self.default_lease_ttl),
-            ("max_lease_ttl", &self.max_lease_ttl),
-            ("listing_visibility", &self.listing_visibility),
-        ]);
+        let mut body = self.settings.given();
+        self.settings.add_description(&mut body);
         self.flags.add_settings(&mut body);
         self.flags.add_options(&mut body, self.version)?;
         if body.is_empty() {
