@@ -47,6 +47,12 @@ pub(crate) async fn open(
     }
 }
 
+/// The number of a lock: FNV-1a, 64 bits. Two words with one number wait for each other, and nothing else.
+pub(crate) fn lock_number(word: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    word.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
 /// That a protocol has no such work.
 pub(crate) fn no_such_work() -> FarEndFailure {
     FarEndFailure::Refused("the protocol of this far end has no such work".into())

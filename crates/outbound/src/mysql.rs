@@ -12,7 +12,7 @@ use secrecy::ExposeSecret;
 use tokio::time::timeout;
 
 use crate::connect;
-use crate::driver::{FarEndSession, no_such_work};
+use crate::driver::{FarEndSession, lock_number, no_such_work};
 use crate::tls;
 
 /// Longest that a named lock is waited for, in seconds.
@@ -200,8 +200,7 @@ fn cells(row: Row) -> Vec<Option<String>> {
 
 /// The name of a lock: at most 64 characters that need no quoting.
 fn lock_name(word: &str) -> String {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    format!("kallisto-{:016x}", word.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    format!("kallisto-{:016x}", lock_number(word))
 }
 
 impl FarEndSession for Mysql {

@@ -22,7 +22,7 @@ use tokio_postgres::{Client, Config, Connection, Error, NoTls, SimpleQueryMessag
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::connect;
-use crate::driver::{FarEndSession, no_such_work};
+use crate::driver::{FarEndSession, lock_number, no_such_work};
 use crate::tls;
 
 /// What every session begins with: a backslash escapes in `E'…'` alone, as whoever fills statements takes for granted and as a role or a
@@ -191,11 +191,12 @@ impl Postgres {
     async fn transaction(&self, work: &SqlWork) -> Result<FarEndAnswer, FarEndFailure> {
         let own: Vec<i64> = Some(&work.exclusive)
             .filter(|word| !word.is_empty())
-            .map(|word| lock_number(word))
+            .map(|word| lock_number(word).cast_signed())
             .into_iter()
             .collect();
         // Those that lost a race go one after another from then on.
-        let all: Vec<i64> = own.iter().copied().chain([lock_number(RACERS)]).collect();
+        let all: Vec<i64> =
+            own.iter().copied().chain([lock_number(RACERS).cast_signed()]).collect();
         for attempt in 1..RACES_MAX {
             match self.sql(work, if attempt == 1 { &own } else { &all }).await {
                 Err(FarEndFailure::NothingDone(words)) if is_race(&words) => {
@@ -274,12 +275,6 @@ impl Postgres {
         }
         Ok(rows)
     }
-}
-
-/// The number of a lock: FNV-1a, 64 bits. Two words with one number wait for each other, and nothing else.
-fn lock_number(word: &str) -> i64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    word.bytes().fold(0xcbf2_9ce4_8422_2325, step).cast_signed()
 }
 
 impl FarEndSession for Postgres {
