@@ -168,42 +168,19 @@ impl KeyInput {
         let skew = number("skew", SKEW_DEFAULT)?;
         let qr_pixels = number("qr_size", QR_PIXELS_DEFAULT)?;
         let key_bytes = number("key_size", KEY_BYTES_DEFAULT)?;
-        let digits = match digits {
-            6 => 6,
-            8 => 8,
-            _ => return refuse("the digits value can only be 6 or 8"),
-        };
+        // In this order, in which the first that cannot be taken is told.
+        let digits = checked_digits(digits)?;
         let Some(algorithm) = CodeHash::named(&algorithm) else {
             return refuse("the algorithm value is not valid");
         };
-        if period_secs <= 0 {
-            return refuse("the period value must be greater than zero");
-        }
-        if period_secs > PERIOD_SECS_MAX {
-            return refuse("the period value must be a year at most");
-        }
+        let period_secs = checked_period(period_secs)?;
         let skew = match skew {
             0 => 0,
             1 => 1,
             _ => return refuse("the skew value must be 0 or 1"),
         };
-        if qr_pixels < 0 {
-            return refuse("the qr_size value must be greater than or equal to zero");
-        }
-        if qr_pixels > QR_PIXELS_MAX {
-            return Err(Error::invalid(format!(
-                "the qr_size value must be {QR_PIXELS_MAX} at most"
-            )));
-        }
-        if key_bytes <= 0 {
-            return refuse("the key_size value must be greater than zero");
-        }
-        let key_bytes = usize::try_from(key_bytes).unwrap_or(usize::MAX);
-        if key_bytes > KEY_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "the key_size value must be {KEY_BYTES_MAX} at most"
-            )));
-        }
+        let qr_pixels = checked_qr_pixels(qr_pixels)?;
+        let key_bytes = checked_key_bytes(key_bytes)?;
         if issuer.len().max(account_name.len()) > LABEL_BYTES_MAX {
             return Err(Error::invalid(format!(
                 "an issuer or account_name of more than {LABEL_BYTES_MAX} bytes"
@@ -220,10 +197,10 @@ impl KeyInput {
             secret,
             key_bytes,
             is_exported: fields.boolean("exported")?.unwrap_or(true),
-            qr_pixels: u32::try_from(qr_pixels).unwrap_or(0),
+            qr_pixels,
             issuer,
             account_name,
-            period_secs: period_secs.unsigned_abs(),
+            period_secs,
             algorithm,
             digits,
             skew,
@@ -265,6 +242,45 @@ impl KeyInput {
 
 fn refuse<T>(why: &str) -> Result<T, Error> {
     Err(Error::invalid(why))
+}
+
+fn checked_digits(digits: i64) -> Result<usize, Error> {
+    match digits {
+        6 => Ok(6),
+        8 => Ok(8),
+        _ => refuse("the digits value can only be 6 or 8"),
+    }
+}
+
+fn checked_period(secs: i64) -> Result<u64, Error> {
+    if secs <= 0 {
+        return refuse("the period value must be greater than zero");
+    }
+    if secs > PERIOD_SECS_MAX {
+        return refuse("the period value must be a year at most");
+    }
+    Ok(secs.unsigned_abs())
+}
+
+fn checked_qr_pixels(pixels: i64) -> Result<u32, Error> {
+    if pixels < 0 {
+        return refuse("the qr_size value must be greater than or equal to zero");
+    }
+    if pixels > QR_PIXELS_MAX {
+        return Err(Error::invalid(format!("the qr_size value must be {QR_PIXELS_MAX} at most")));
+    }
+    Ok(u32::try_from(pixels).unwrap_or(0))
+}
+
+fn checked_key_bytes(bytes: i64) -> Result<usize, Error> {
+    if bytes <= 0 {
+        return refuse("the key_size value must be greater than zero");
+    }
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    if bytes > KEY_BYTES_MAX {
+        return Err(Error::invalid(format!("the key_size value must be {KEY_BYTES_MAX} at most")));
+    }
+    Ok(bytes)
 }
 
 /// Reads a key in base 32, whatever the case of its letters and with or without its padding. Services show it in groups, and a file has a line
