@@ -19,7 +19,7 @@ use super::{
 use crate::batch::BatchOperation;
 use crate::cache::{BlockCache, FileCache};
 use crate::commit::CommitQueue;
-use crate::disk::{Disk, OpenFor, create_dir_durably, directory_of};
+use crate::disk::{Disk, DiskLock, OpenFor, create_dir_durably, directory_of};
 use crate::error::{Error, Result};
 use crate::levels::{Levels, ObsoleteFiles, Probes, SstFile};
 use crate::manifest::{self, Edit, LiveManifest, Manifest};
@@ -140,6 +140,14 @@ impl MemtableReplay {
         Self { options, writer, active, frozen, seqno_flushed, seqno_last: seqno_flushed }
     }
 
+    /// Reads these segments, the first of which may have what is flushed already.
+    fn run(&mut self, disk: &dyn Disk, dir: &Path, segments: &[u64]) -> Result<Recovered> {
+        recovery::recover(disk, dir, segments, self.seqno_flushed + 1, |at, seqno, op| {
+            self.apply(at, seqno, op);
+            Ok(())
+        })
+    }
+
     fn apply(&mut self, segment: u64, seqno: u64, operation: BatchOperation<'_>) {
         if seqno <= self.seqno_flushed {
             return;
@@ -167,16 +175,7 @@ impl MemtableReplay {
 
 impl EngineShared {
     fn recover(disk: Arc<dyn Disk>, dir: PathBuf, options: Options) -> Result<Self> {
-        create_dir_durably(&*disk, &dir).map_err(|e| Error::io("create", &dir, &e))?;
-        if !options.allows_network_disks
-            && disk.is_remote(&dir).map_err(|e| Error::io("look at", &dir, &e))?
-        {
-            return Err(Error::Invalid("the directory is on a network file system"));
-        }
-        let held = disk.lock(&dir.join(LOCK)).map_err(|error| match error.kind() {
-            std::io::ErrorKind::WouldBlock => Error::Locked(dir.clone()),
-            _ => Error::io("lock", &dir, &error),
-        })?;
+        let held = claim_dir(&*disk, &dir, &options)?;
         let listing = StoreFiles::read(&*disk, &dir)?;
         let live = read_manifest(&*disk, &dir, &listing)?;
         if live.is_none() {
@@ -196,26 +195,15 @@ impl EngineShared {
         let seqno_flushed = known.seqno_flushed.unwrap_or(0);
         let wal_floor = known.wal_floor.unwrap_or(0);
         let mut replay = MemtableReplay::new(&options, seqno_flushed, levels.prefixes());
-        let needed: Vec<u64> =
-            listing.segments.iter().copied().filter(|&number| number >= wal_floor).collect();
-        let recovered =
-            recovery::recover(&*disk, &dir, &needed, seqno_flushed + 1, |at, seqno, op| {
-                replay.apply(at, seqno, op);
-                Ok(())
-            })?;
+        let segments = listing.segments.iter().copied();
+        let needed: Vec<u64> = segments.filter(|&number| number >= wal_floor).collect();
+        let recovered = replay.run(&*disk, &dir, &needed)?;
         sync_segments(&*disk, &dir, &recovered)?;
 
         let bytes = options.wal_segment_bytes;
         let pool = Arc::new(SegmentPool::new(disk.clone(), dir.clone(), bytes, numbers.clone()));
         pool.adopt(&recovered.used);
-        let snapshot = Edit { number_next: Some(numbers.peek() + 1), ..known.clone() };
-        let manifest = match Manifest::create(disk.clone(), &dir, numbers.next(), &snapshot) {
-            Err(full @ Error::Full(_)) => match &live {
-                Some(live) => Manifest::resume(disk.clone(), &dir, live)?,
-                None => return Err(full),
-            },
-            made => made?,
-        };
+        let manifest = next_manifest(&disk, &dir, &numbers, &known, live.as_ref())?;
         remove_orphans(&*disk, &dir, &listing, &known, manifest.number())?;
         for &number in listing.segments.iter().filter(|number| !recovered.used.contains(number)) {
             pool.release(number)?;
@@ -268,6 +256,38 @@ impl EngineShared {
             _lock: held,
         };
         Ok(inner)
+    }
+}
+
+/// Makes the directory and keeps everybody else out of it.
+fn claim_dir(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<Box<dyn DiskLock>> {
+    create_dir_durably(disk, dir).map_err(|e| Error::io("create", dir, &e))?;
+    if !options.allows_network_disks
+        && disk.is_remote(dir).map_err(|e| Error::io("look at", dir, &e))?
+    {
+        return Err(Error::Invalid("the directory is on a network file system"));
+    }
+    disk.lock(&dir.join(LOCK)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => Error::Locked(dir.to_owned()),
+        _ => Error::io("lock", dir, &error),
+    })
+}
+
+/// A manifest that says what is known; on a full disk the one that was read.
+fn next_manifest(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    numbers: &FileNumbers,
+    known: &Edit,
+    live: Option<&LiveManifest>,
+) -> Result<Manifest> {
+    let snapshot = Edit { number_next: Some(numbers.peek() + 1), ..known.clone() };
+    match Manifest::create(disk.clone(), dir, numbers.next(), &snapshot) {
+        Err(full @ Error::Full(_)) => match live {
+            Some(live) => Manifest::resume(disk.clone(), dir, live),
+            None => Err(full),
+        },
+        made => made,
     }
 }
 
