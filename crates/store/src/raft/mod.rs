@@ -34,8 +34,8 @@ mod threads;
 mod wire;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use kallisto_lsm::Engine;
@@ -44,25 +44,23 @@ use raft::eraftpb::{ConfState, HardState};
 
 use self::applier::Applier;
 use self::driver::Driver;
-use self::lease::Lease;
 use self::limits::{BATCH_KEPT_BYTES_MAX, ESSENTIAL_BYTES_MAX};
 pub use self::log::Losses;
+use self::log::index::LogIndex;
 use self::log::mark::Mark;
 use self::log::record::{LogIdentity, SegmentState};
 use self::log::{LogSync, OpenedLog, RaftLog};
 use self::machine::{EngineHome, Replacement, StateMachine};
 use self::node::RaftNode;
 pub use self::options::{OnFatal, RaftOptions};
-use self::requests::{DriverRequest, Requests};
+use self::requests::DriverRequest;
 use self::restore::RestoreStep;
-use self::shared::{Chores, REMOVED_FILE, StoreShared};
-use self::snapshot::HeldMoments;
+use self::shared::{OpenedParts, REMOVED_FILE, StoreShared};
 pub use self::snapshot::{BackupHead, BackupReader, BackupWriter};
-use self::tasks::Tasks;
 use crate::codec::encode_batch;
 use crate::{
-    Batch, Candidacy, Commit, Durability, Error, Fold, Need, Peer, Position, RaftStats, Record,
-    RecordVisitor, Records, Replicated, Seqno, Store, StoreStats, Visit,
+    Batch, Commit, Durability, Error, Fold, Need, Peer, Position, RaftStats, Record, RecordVisitor,
+    Records, Replicated, Seqno, Store, StoreStats, Visit,
 };
 
 /// A new log begins as if one entry had been there, which made its first member: so a server that joins later is sent a
@@ -129,22 +127,9 @@ impl RaftStore {
             },
         };
         remove_replaced(&home, engine);
-        let listed = home.disk.list(&home.dir);
-        let listed = listed.map_err(|error| failed("list", &home.dir, &error))?;
-        let removed = listed.iter().any(|name| name == REMOVED_FILE);
+        let was_removed = was_removed(&home)?;
         let own = Peer { id: identity.node_id, ..options.peer.clone() };
-        let first = Replacement {
-            engine,
-            store_id: identity.store_id,
-            index: index.floor().0,
-            term: index.floor().1,
-            membership: index.membership().clone(),
-            directory: if index.membership().voters.is_empty() {
-                Vec::new()
-            } else {
-                vec![own.clone()]
-            },
-        };
+        let first = first_engine(engine, identity.store_id, &index, &own);
         let floor = index.floor().0;
         // A log begins behind its first entry, or behind nothing; the engine knows of what was purged later.
         let applied = |engine: &Engine| engine.flushed_position().max(floor.min(FIRST_INDEX));
@@ -154,10 +139,7 @@ impl RaftStore {
             // As of the engine's files: entries that changed the members since are applied again.
             index.set_membership(membership);
         }
-        let short = (applied > index.last().0).then(|| {
-            let (last, _) = index.last();
-            format!("the raft log lost what was on the disk: it ends at entry {last}, and the engine has all up to {applied}")
-        });
+        let short = shortfall(&index, applied);
         if let Some(short) = &short {
             if options.losses == Losses::Refused {
                 return Err(Error::Lost(short.clone()));
@@ -173,42 +155,11 @@ impl RaftStore {
             mark.give_up(lock(&log).reach())?;
         }
         let undecided = recover::undecided(&index, applied)?;
-        let fault = index.fault();
+        let parts =
+            OpenedParts { machine, log, mark, keeper, own, was_removed, fault: index.fault() };
         let node = RaftNode::new(identity.node_id, index, applied, options.seed)?;
-        options.transport.know(&machine.directory());
-        let shared = Arc::new(StoreShared {
-            clock: Arc::clone(&options.clock),
-            tick: options.tick,
-            confirm_every: options.confirm_every,
-            lease: Lease::default(),
-            removed: AtomicBool::new(removed),
-            machine,
-            log,
-            mark: Mutex::new(mark),
-            marking: AtomicBool::new(false),
-            keeper,
-            requests: Requests::default(),
-            tasks: Tasks::default(),
-            chores: Chores::default(),
-            mode: Mutex::new(options.durability),
-            candidacy: Mutex::new(Candidacy::Willing),
-            transport: Arc::clone(&options.transport),
-            standing: Mutex::default(),
-            commits: Mutex::default(),
-            members: Mutex::default(),
-            leader_id: AtomicU64::new(0),
-            node_id: AtomicU64::new(identity.node_id),
-            on_leadership: Mutex::new(None),
-            held: HeldMoments::default(),
-            full: Mutex::new(None),
-            flushed: AtomicU64::new(0),
-            compacted: AtomicU64::new(0),
-            own,
-            closing: AtomicBool::new(false),
-            fatal: OnceLock::new(),
-            fault,
-            on_fatal: options.on_fatal.clone(),
-        });
+        options.transport.know(&parts.machine.directory());
+        let shared = Arc::new(StoreShared::new(parts, &options));
         let driver = Driver::new(Arc::clone(&shared), node, options.durability, options.seed);
         let applier = Applier::new(Arc::clone(&shared));
         let (threads, inline) = if options.has_threads {
@@ -371,6 +322,29 @@ pub(crate) fn read_hostile_chunk(bytes: &[u8]) -> usize {
 /// See [`crate::internals`].
 pub(crate) fn read_hostile_payload(bytes: &[u8]) -> usize {
     log::record::read_hostile(bytes)
+}
+
+/// Whether the cluster has let the server of this store go.
+fn was_removed(home: &EngineHome) -> Result<bool, Error> {
+    let listed = home.disk.list(&home.dir);
+    let listed = listed.map_err(|error| failed("list", &home.dir, &error))?;
+    Ok(listed.iter().any(|name| name == REMOVED_FILE))
+}
+
+/// What an engine that is new is told of where the log begins.
+fn first_engine(engine: u64, store_id: [u8; 16], index: &LogIndex, own: &Peer) -> Replacement {
+    let (floor, term) = index.floor();
+    let membership = index.membership().clone();
+    let directory = if membership.voters.is_empty() { Vec::new() } else { vec![own.clone()] };
+    Replacement { engine, store_id, index: floor, term, membership, directory }
+}
+
+/// What to say of a log that ends before what the engine has.
+fn shortfall(index: &LogIndex, applied: u64) -> Option<String> {
+    let (last, _) = index.last();
+    (applied > last).then(|| {
+        format!("the raft log lost what was on the disk: it ends at entry {last}, and the engine has all up to {applied}")
+    })
 }
 
 /// Makes a store's directories durable and keeps everybody else out of them.

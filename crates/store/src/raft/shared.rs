@@ -20,7 +20,7 @@ use super::log::index::ReadFault;
 use super::log::mark::{Followed, Mark};
 use super::machine::{EngineHome, StateMachine};
 use super::node::{MemberProgress, RaftStatus, is_alone};
-use super::options::OnFatal;
+use super::options::{OnFatal, RaftOptions};
 use super::requests::{Backpressure, Requests};
 use super::snapshot::HeldMoments;
 use super::tasks::Tasks;
@@ -85,6 +85,20 @@ pub(crate) struct StoreShared {
     pub(crate) on_fatal: OnFatal,
 }
 
+/// What opening a store finds.
+pub(crate) struct OpenedParts {
+    pub(crate) machine: StateMachine,
+    pub(crate) log: Arc<Mutex<RaftLog>>,
+    pub(crate) mark: Mark,
+    pub(crate) keeper: Keeper,
+    /// This server as its peers should know it.
+    pub(crate) own: Peer,
+    /// The cluster has let this server go.
+    pub(crate) was_removed: bool,
+    /// Why an entry of the log cannot be read.
+    pub(crate) fault: ReadFault,
+}
+
 /// The members, and what is known of each.
 #[derive(Debug, Default)]
 pub(crate) struct KnownMembers {
@@ -124,6 +138,43 @@ enum MarkDemand {
 }
 
 impl StoreShared {
+    pub(crate) fn new(parts: OpenedParts, options: &RaftOptions) -> Self {
+        let OpenedParts { machine, log, mark, keeper, own, was_removed, fault } = parts;
+        Self {
+            clock: Arc::clone(&options.clock),
+            tick: options.tick,
+            confirm_every: options.confirm_every,
+            lease: Lease::default(),
+            removed: AtomicBool::new(was_removed),
+            machine,
+            log,
+            mark: Mutex::new(mark),
+            marking: AtomicBool::new(false),
+            keeper,
+            requests: Requests::default(),
+            tasks: Tasks::default(),
+            chores: Chores::default(),
+            mode: Mutex::new(options.durability),
+            candidacy: Mutex::new(Candidacy::Willing),
+            transport: Arc::clone(&options.transport),
+            standing: Mutex::default(),
+            commits: Mutex::default(),
+            members: Mutex::default(),
+            leader_id: AtomicU64::new(0),
+            node_id: AtomicU64::new(own.id),
+            on_leadership: Mutex::new(None),
+            held: HeldMoments::default(),
+            full: Mutex::new(None),
+            flushed: AtomicU64::new(0),
+            compacted: AtomicU64::new(0),
+            own,
+            closing: AtomicBool::new(false),
+            fatal: OnceLock::new(),
+            fault,
+            on_fatal: options.on_fatal.clone(),
+        }
+    }
+
     /// Ends the store: nothing more is written, everyone hears why.
     pub(crate) fn poison(&self, error: &Error) {
         if self.fatal.set(error.clone()).is_ok() {
