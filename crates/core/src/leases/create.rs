@@ -128,13 +128,8 @@ pub(crate) async fn create(
     let creating = Creating::begin(site, &record);
     let pending = put_pending(site, record).await?;
     drop(place);
-    // Behind the commit: who removes one of them looks for leases after it has said so.
-    let places = [Closed::Mount(request.mount.0), Closed::Namespace(number_of(site))];
-    let is_closing = {
-        let work = site.view.leases.work();
-        places.iter().any(|place| work.closing.contains(place))
-    };
-    if is_closing {
+    // Behind the commit: who removes the mount or the namespace looks for leases after it has said so.
+    if is_closing(site, request.mount) {
         super::record::delete(site, &pending.record.id).await?;
         return Err(Error::Unavailable("the mount is being removed".into()));
     }
@@ -142,16 +137,7 @@ pub(crate) async fn create(
     check_leads(site)?;
     check_begins_in_time(site, begin)?;
     let end = Timestamp::from_nanosecond(ttl.term.expires_ns.into()).unwrap_or(Timestamp::MAX);
-    let made = match make(end).await {
-        Ok(made) => {
-            let live = live_record(&pending.record, &made);
-            let put = put_live(site, &pending, &live).await;
-            let left = made.revocation.clone().map_or(Leftover::AsPlanned, Leftover::Only);
-            put.map(|()| (live, made)).map_err(|error| MakeFailure { error, left })
-        }
-        Err(failure) => Err(failure),
-    };
-    match made {
+    match make_live(site, &pending, make, end).await {
         Ok((live, made)) => {
             site.services.timers.end(Timer::LeaseRegister, begin);
             Ok(GrantedLease {
@@ -168,17 +154,44 @@ pub(crate) async fn create(
             })
         }
         Err(MakeFailure { error, left }) => {
-            match left {
-                // Whose name the credential would have had is nobody's business of this lease.
-                Leftover::Nothing => forget(site, &pending).await,
-                Leftover::AsPlanned => roll_back(site, &pending, now).await,
-                Leftover::Only(revocation) => {
-                    let record = with_revocation(&pending.record, Some(revocation));
-                    roll_back(site, &StoredLease { record, ..pending }, now).await;
-                }
-            }
+            take_back(site, pending, left, now).await;
             drop(creating);
             Err(error)
+        }
+    }
+}
+
+/// Whether the mount, or the namespace, is about to go.
+fn is_closing(site: &NamespaceContext, mount: MountId) -> bool {
+    let work = site.view.leases.work();
+    [Closed::Mount(mount.0), Closed::Namespace(number_of(site))]
+        .iter()
+        .any(|place| work.closing.contains(place))
+}
+
+/// Steps 2 and 3: the lease as it lives, and its credential.
+async fn make_live(
+    site: &NamespaceContext,
+    pending: &StoredLease,
+    make: Make<'_>,
+    end: Timestamp,
+) -> Result<(LeaseRecord, MadeCredential), MakeFailure> {
+    let made = make(end).await?;
+    let live = live_record(&pending.record, &made);
+    let put = put_live(site, pending, &live).await;
+    let left = made.revocation.clone().map_or(Leftover::AsPlanned, Leftover::Only);
+    put.map(|()| (live, made)).map_err(|error| MakeFailure { error, left })
+}
+
+/// Takes back what is left of a credential that was not made, and its lease.
+async fn take_back(site: &NamespaceContext, pending: StoredLease, left: Leftover, now: Timestamp) {
+    match left {
+        // Whose name the credential would have had is nobody's business of this lease.
+        Leftover::Nothing => forget(site, &pending).await,
+        Leftover::AsPlanned => roll_back(site, &pending, now).await,
+        Leftover::Only(revocation) => {
+            let record = with_revocation(&pending.record, Some(revocation));
+            roll_back(site, &StoredLease { record, ..pending }, now).await;
         }
     }
 }
