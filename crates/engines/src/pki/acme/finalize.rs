@@ -12,8 +12,9 @@ use std::sync::Arc;
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::Error;
 use kallisto_api::json::Json;
+use kallisto_pki::Serial;
 use kallisto_pki::certificate::ParsedCertificate;
-use kallisto_pki::names::grant;
+use kallisto_pki::names::{WantedNames, grant};
 use kallisto_pki::pem::{self, Label};
 use kallisto_pki::request::CertificateRequest;
 use kallisto_pki::san::parse_oid;
@@ -30,7 +31,7 @@ use crate::pki::memory::PkiState;
 use crate::pki::revoked::{StoredCertificate, certificate_record};
 use crate::pki::role::PkiRole;
 use crate::pki::templates;
-use crate::pki::wanted::Bounds;
+use crate::pki::wanted::{Bounds, Validity};
 
 const CHAIN: &str = "application/pem-certificate-chain";
 /// What a certificate is for where the role does not say.
@@ -100,15 +101,7 @@ pub(super) async fn finalize(
 ) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
     let (order, authorizations) = orders::load(acme, &account.id)?;
-    let not_ready = |status: OrderStatus| {
-        let why = format!("order is status {}, needs to be in ready state", status.name());
-        fail(Kind::OrderNotReady, why)
-    };
-    let payload = signed.object()?;
-    let csr = payload.get("csr").and_then(Json::as_str);
-    let csr = csr.ok_or_else(|| malformed("the request has no csr"))?;
-    let csr = BASE64URL_NOPAD.decode(csr.as_bytes());
-    let csr = csr.map_err(|_| malformed("failed to parse csr: it is no base64url"))?;
+    let csr = csr_of(signed)?;
     match order.status(&authorizations, acme.now()) {
         OrderStatus::Ready => {}
         status => return Err(not_ready(status)),
@@ -122,72 +115,121 @@ pub(super) async fn finalize(
     let policy = acme.policy()?;
     let role = role(acme, &policy)?;
     check_key(&role, &request.public).map_err(bad_csr)?;
-    let mut names = orders::wanted(&order.identifiers);
-    // An address is no common name: it stands where addresses are looked for.
-    let common_name = request.subject.common_name.as_str();
-    if role.uses_csr_common_name && common_name.parse::<std::net::IpAddr>().is_err() {
-        names.common_name = common_name.to_ascii_lowercase();
-    }
+    let names = wanted_names(&order, &role, &request);
     let granted = grant(templates::rules(&acme.call, &role)?.as_ref(), &names);
     let granted = granted.map_err(|error| fail(Kind::RejectedIdentifier, error.to_string()))?;
     let authority = policy.authority;
-    let empty = kallisto_api::Map::new();
-    let bounds = Bounds {
-        now: acme.call.now,
-        role: Some(&role),
-        mount_default_secs: acme.call.mount.default_lease_secs,
-        mount_max_secs: acme.call.mount.max_lease_secs,
-        issuer: Some((
-            &authority.issuer.certificate,
-            match authority.issuer.outliving {
-                // A client of ACME cannot ask for less.
-                Outliving::Refuse => Outliving::Truncate,
-                other => other,
-            },
-        )),
-    };
-    let (mut validity, _) = bounds.validity(GivenFields::of(&empty))?;
-    validity.not_after =
-        validity.not_after.min(acme.now().saturating_add(acme.config.max_ttl_secs));
     let contents = contents(
         &acme.call,
         &role,
         (request.public.clone(), granted),
-        (&names, validity),
+        (&names, validity(acme, &role, &authority.issuer)?),
         authority.urls.clone(),
     )?;
     let (contents, der) = sign_contents(&acme.call, &authority, contents, role.signature).await?;
     if role.stores_nothing {
         note_unstored(&acme.call, &authority).await?;
     }
-    let (serial, not_after) = (contents.serial, contents.not_after);
-    let scope = authority.issuer.scope;
-    let stored = StoredCertificate { scope, not_after, der: &der }.encode();
-    let fulfilled = Fulfilled { der: der.clone(), issuer: authority.issuer.id.to_string() };
-    let name = orders::record(&account.id, &order.id);
+    let issued = IssuedForOrder {
+        issuer: &authority.issuer,
+        serial: contents.serial,
+        not_after: contents.not_after,
+        der: &der,
+        is_stored: !role.stores_nothing,
+    };
+    match fulfill(acme, &account.id, &order.id, &issued).await? {
+        Some(order) => Ok(order.reply(acme, 200, OrderStatus::Valid)),
+        None => Err(not_ready(OrderStatus::Valid)),
+    }
+}
+
+fn not_ready(status: OrderStatus) -> Failure {
+    let why = format!("order is status {}, needs to be in ready state", status.name());
+    fail(Kind::OrderNotReady, why)
+}
+
+/// The CSR that a request has, as DER.
+fn csr_of(signed: &SignedRequest) -> Result<Vec<u8>, Failure> {
+    let payload = signed.object()?;
+    let csr = payload.get("csr").and_then(Json::as_str);
+    let csr = csr.ok_or_else(|| malformed("the request has no csr"))?;
+    let csr = BASE64URL_NOPAD.decode(csr.as_bytes());
+    csr.map_err(|_| malformed("failed to parse csr: it is no base64url"))
+}
+
+/// The names of the order, and the common name of the CSR where the role takes that.
+fn wanted_names(order: &AcmeOrder, role: &PkiRole, request: &CertificateRequest) -> WantedNames {
+    let mut names = orders::wanted(&order.identifiers);
+    // An address is no common name: it stands where addresses are looked for.
+    let common_name = request.subject.common_name.as_str();
+    if role.uses_csr_common_name && common_name.parse::<std::net::IpAddr>().is_err() {
+        names.common_name = common_name.to_ascii_lowercase();
+    }
+    names
+}
+
+/// How long the certificate is good: what the role says, within what the mount's settings for ACME allow.
+fn validity(acme: &AcmeCall<'_>, role: &PkiRole, issuer: &Issuer) -> Result<Validity, Failure> {
+    let outliving = match issuer.outliving {
+        // A client of ACME cannot ask for less.
+        Outliving::Refuse => Outliving::Truncate,
+        other => other,
+    };
+    let bounds = Bounds {
+        now: acme.call.now,
+        role: Some(role),
+        mount_default_secs: acme.call.mount.default_lease_secs,
+        mount_max_secs: acme.call.mount.max_lease_secs,
+        issuer: Some((&issuer.certificate, outliving)),
+    };
+    let empty = kallisto_api::Map::new();
+    let (mut validity, _) = bounds.validity(GivenFields::of(&empty))?;
+    validity.not_after =
+        validity.not_after.min(acme.now().saturating_add(acme.config.max_ttl_secs));
+    Ok(validity)
+}
+
+/// A certificate that was signed for an order.
+struct IssuedForOrder<'i> {
+    issuer: &'i Issuer,
+    serial: Serial,
+    not_after: i64,
+    der: &'i [u8],
+    /// Whether the mount keeps it among its certificates too.
+    is_stored: bool,
+}
+
+/// Gives an order its certificate, and returns it; `None` where it has one already.
+async fn fulfill(
+    acme: &AcmeCall<'_>,
+    account: &str,
+    order: &str,
+    issued: &IssuedForOrder<'_>,
+) -> Result<Option<AcmeOrder>, Failure> {
+    let IssuedForOrder { issuer, serial, not_after, der, is_stored } = *issued;
+    let stored = StoredCertificate { scope: issuer.scope, not_after, der }.encode();
+    let fulfilled = Fulfilled { der: der.to_vec(), issuer: issuer.id.to_string() };
+    let name = orders::record(account, order);
     let done = acme.call.storage.transact(&name, |transaction| {
         let known = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut known = AcmeOrder::decode(&order.id, &known.value)?;
+        let mut known = AcmeOrder::decode(order, &known.value)?;
         if known.certificate.is_some() {
             return Ok(None);
         }
-        accounts::need_valid(transaction, &account.id)?;
+        accounts::need_valid(transaction, account)?;
         let certificate = certificate_record(&serial);
         if transaction.get(&certificate)?.is_some() {
             return Err(Error::internal(&"a random serial number was drawn twice"));
         }
-        if !role.stores_nothing {
+        if is_stored {
             transaction.put(&certificate, stored.clone())?;
         }
-        expiry::enter_certificate(transaction, &account.id, &known, &serial, not_after)?;
+        expiry::enter_certificate(transaction, account, &known, &serial, not_after)?;
         known.certificate = Some(fulfilled.clone());
         transaction.put(&name, known.encode())?;
         Ok(Some(known))
     });
-    match done.await.map_err(accounts::ended)? {
-        Some(order) => Ok(order.reply(acme, 200, OrderStatus::Valid)),
-        None => Err(not_ready(OrderStatus::Valid)),
-    }
+    done.await.map_err(accounts::ended)
 }
 
 fn bad_csr(error: Error) -> Failure {
