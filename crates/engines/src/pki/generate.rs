@@ -11,7 +11,7 @@ use kallisto_pki::certificate::{
 use kallisto_pki::names::{NameRules, grant};
 use kallisto_pki::pem::Label;
 use kallisto_pki::request::Wish;
-use kallisto_pki::{KeyUsages, PrivateKey, Serial, SignatureAlgorithm};
+use kallisto_pki::{KeyUsages, PrivateKey, Serial, SignatureAlgorithm, SignatureWish};
 
 use super::answer::{self, CertificateFormat, Exported, PrivateKeyFormat};
 use super::given::{GivenFields, object, refuse};
@@ -138,11 +138,9 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
     let memory: &Pki = call.memory()?;
     let format = CertificateFormat::read(given)?;
     let key_format = PrivateKeyFormat::read(given)?;
-    let asked_name = given.text("issuer_name")?;
-    let takes_name = asked_name.is_empty() && usual_name.is_some();
-    let name = match usual_name {
-        Some(usual) if asked_name.is_empty() => usual.to_owned(),
-        _ => asked_name,
+    let (name, takes_name) = match (given.text("issuer_name")?, usual_name) {
+        (asked, Some(usual)) if asked.is_empty() => (usual.to_owned(), true),
+        (asked, _) => (asked, false),
     };
     let names = wanted::ca_names(given)?;
     if names.common_name.is_empty() {
@@ -173,13 +171,12 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
     if urls == kallisto_pki::certificate::Urls::default() {
         warnings.push(NO_URLS.to_owned());
     }
-    let public = key.private.public().clone();
     let contents = CertificateContents {
         serial: make_serial(call)?,
         not_before: validity.not_before,
         not_after: validity.not_after,
-        subject: subject.clone(),
-        public: public.clone(),
+        subject,
+        public: key.private.public().clone(),
         purpose: CertificatePurpose::Ca { path_length, constraints, key_id: None },
         usages,
         ext_usages: Vec::new(),
@@ -188,32 +185,10 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
         policies: Vec::new(),
         extra: Vec::new(),
     };
-    let signer = CertificateSigner {
-        name: &subject,
-        key_id: &public.key_id(),
-        key: &key.private,
-        algorithm: SignatureAlgorithm::choose(key.private.kind(), wish),
-    };
-    let der = contents.sign(&signer).map_err(refuse)?;
+    let der = sign_by_itself(&contents, &key.private, wish)?;
     let certificate = ParsedCertificate::from_der(&der).map_err(refuse)?;
-    let issuer = Issuer::new(id, name.clone(), Some(key.id), certificate);
-    change(call, |change| {
-        if takes_name && let Ok(holder) = change.state.issuer(&name) {
-            // The latest rotation has the name; the one before keeps its id.
-            change.put_issuer(&Issuer { name: String::new(), ..(*holder).clone() })?;
-        } else if !name.is_empty() {
-            change.check_issuer_name(&name, None)?;
-        }
-        if is_new {
-            if !key.name.is_empty() {
-                change.check_key_name(&key.name, None)?;
-            }
-            change.put_key(&key)?;
-        }
-        change.put_new_issuer(&issuer)?;
-        change.put_certificate(&issuer.certificate, issuer.scope)
-    })
-    .await?;
+    let issuer = Issuer::new(id, name, Some(key.id), certificate);
+    keep_root(call, &issuer, takes_name, is_new.then_some(&key)).await?;
     let mut data = object([
         ("expiration", validity.not_after.into()),
         ("issuer_id", issuer.id.to_string().into()),
@@ -233,6 +208,48 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
         &[],
     )?;
     Ok(answer::data(data, warnings))
+}
+
+/// Signs the certificate of a root with its own key.
+fn sign_by_itself(
+    contents: &CertificateContents,
+    key: &PrivateKey,
+    wish: SignatureWish,
+) -> Result<Vec<u8>, Error> {
+    let signer = CertificateSigner {
+        name: &contents.subject,
+        key_id: &contents.public.key_id(),
+        key,
+        algorithm: SignatureAlgorithm::choose(key.kind(), wish),
+    };
+    contents.sign(&signer).map_err(refuse)
+}
+
+/// Stores a root that was made, with its key if that is new too.
+async fn keep_root(
+    call: &Call<'_>,
+    issuer: &Issuer,
+    takes_name: bool,
+    new_key: Option<&Arc<PkiKey>>,
+) -> Result<(), Error> {
+    let name = &issuer.name;
+    change(call, |change| {
+        if takes_name && let Ok(holder) = change.state.issuer(name) {
+            // The latest rotation has the name; the one before keeps its id.
+            change.put_issuer(&Issuer { name: String::new(), ..(*holder).clone() })?;
+        } else if !name.is_empty() {
+            change.check_issuer_name(name, None)?;
+        }
+        if let Some(key) = new_key {
+            if !key.name.is_empty() {
+                change.check_key_name(&key.name, None)?;
+            }
+            change.put_key(key)?;
+        }
+        change.put_new_issuer(issuer)?;
+        change.put_certificate(&issuer.certificate, issuer.scope)
+    })
+    .await
 }
 
 /// Checks names early, without a promise that they are free later.
