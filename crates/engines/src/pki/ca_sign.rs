@@ -13,7 +13,8 @@ use kallisto_pki::certificate::{
 use kallisto_pki::crl::{CrlContents, ExtraExtension, ParsedList, RevokedEntry};
 use kallisto_pki::names::grant;
 use kallisto_pki::pem::{self, Label};
-use kallisto_pki::san::parse_oid;
+use kallisto_pki::request::CertificateRequest;
+use kallisto_pki::san::{San, parse_oid};
 
 use super::answer::{self, CertificateFormat};
 use super::generate::{asked_ca_usages, free_rules, make_serial};
@@ -21,10 +22,10 @@ use super::given::{GivenFields, object, refuse};
 use super::issue::{
     Kept, SigningAuthority, csr_names, note_unstored, read_request, sign_and_store,
 };
-use super::issuer::Outliving;
+use super::issuer::{Issuer, Outliving};
 use super::memory::Pki;
 use super::revoked::{StoredCertificate, certificate_record};
-use super::wanted::{self, Bounds};
+use super::wanted::{self, Bounds, Validity};
 
 /// Most entries of a list that somebody else keeps.
 const ENTRIES_MAX: usize = 1 << 20;
@@ -57,12 +58,11 @@ fn path_length(asked: Option<u8>, issuer: &ParsedCertificate) -> Result<Option<u
     }
 }
 
-pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error> {
-    let body = call.request.object()?;
-    let given = GivenFields::of(&body);
-    let authority = authority(&call)?;
-    let format = CertificateFormat::read(given)?;
-    let request = read_request(given)?;
+/// The subject of a CA, as DER, and its other names: what the request's body says, or its CSR.
+fn subject_and_names(
+    given: GivenFields<'_>,
+    request: &CertificateRequest,
+) -> Result<(Vec<u8>, Vec<San>), Error> {
     let mut names = wanted::ca_names(given)?;
     if names.common_name.is_empty() {
         names.common_name.clone_from(&request.subject.common_name);
@@ -72,7 +72,7 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
         names.serial_number.clone_from(&request.subject.serial_number);
     }
     let (subject, alt_names) = if given.flag("use_csr_values", false)? {
-        let csr = grant(&free_rules(), &csr_names(&request)?).map_err(refuse)?;
+        let csr = grant(&free_rules(), &csr_names(request)?).map_err(refuse)?;
         (request.subject_der.clone(), csr.alt_names)
     } else {
         let granted = grant(&free_rules(), &names).map_err(refuse)?;
@@ -86,10 +86,18 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
              subject",
         ));
     }
-    let issuer = &authority.issuer.certificate;
+    Ok((subject, alt_names))
+}
+
+/// How long a CA is good that this issuer signs, and what is to say of it.
+fn validity(
+    call: &Call<'_>,
+    given: GivenFields<'_>,
+    issuer: &Issuer,
+) -> Result<(Validity, Vec<String>), Error> {
     // An issuer that refuses leaves which outlive it does not refuse a CA, unless the request says so: the usual lifetimes of both are
     // the same, so that a CA signed a second later than its root was made would outlive it.
-    let outliving = match authority.issuer.outliving {
+    let outliving = match issuer.outliving {
         Outliving::Refuse if !given.flag("enforce_leaf_not_after_behavior", false)? => {
             Outliving::Permit
         }
@@ -100,10 +108,10 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
         role: None,
         mount_default_secs: call.mount.default_lease_secs,
         mount_max_secs: call.mount.max_lease_secs,
-        issuer: Some((issuer, outliving)),
+        issuer: Some((&issuer.certificate, outliving)),
     };
     let (validity, mut warnings) = bounds.validity(given)?;
-    if validity.not_after > issuer.not_after {
+    if validity.not_after > issuer.certificate.not_after {
         warnings.push(
             "The expiration time for the signed certificate is after the CA's expiration time. If \
              the new certificate is not treated as a root, validation paths with the certificate \
@@ -111,6 +119,18 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
                 .to_owned(),
         );
     }
+    Ok((validity, warnings))
+}
+
+pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let given = GivenFields::of(&body);
+    let authority = authority(&call)?;
+    let format = CertificateFormat::read(given)?;
+    let request = read_request(given)?;
+    let (subject, alt_names) = subject_and_names(given, &request)?;
+    let issuer = &authority.issuer.certificate;
+    let (validity, warnings) = validity(&call, given, &authority.issuer)?;
     let contents = CertificateContents {
         serial: make_serial(&call)?,
         not_before: validity.not_before,
