@@ -255,7 +255,9 @@ mod tests {
     }
 
     fn is_upgraded(context: &NamespaceContext, id: MountId) -> bool {
-        let kind = context.view.mounts.with_id(id).unwrap().entry.kind;
+        // As requests find it, which is a moment after the mount is known by its id.
+        let mounts = context.view.mounts.all();
+        let kind = mounts.iter().find(|mount| mount.entry.id == id).unwrap().entry.kind;
         assert!([EngineKind::KV_UPGRADING, EngineKind::KV_V2].contains(&kind));
         kind == EngineKind::KV_V2
     }
