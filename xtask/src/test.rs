@@ -12,7 +12,8 @@ pub(crate) fn run(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
 fn arguments(args: &[String]) -> Vec<String> {
     let own = args.iter().take_while(|arg| *arg != "--");
     let names_package = |arg: &String| arg.starts_with("-p") || arg.starts_with("--package");
-    let mut all = vec!["test".to_owned(), "--locked".to_owned()];
+    // What fails in one crate does not hide what fails in the next.
+    let mut all = ["test", "--locked", "--no-fail-fast"].map(str::to_owned).to_vec();
     if !own.clone().any(names_package) {
         all.insert(1, "--workspace".to_owned());
     }
@@ -30,8 +31,14 @@ mod tests {
 
     #[test]
     fn arguments_are_those_of_cargo_test() {
-        assert_eq!(line(&[]), "test --workspace --locked");
-        assert_eq!(line(&["--", "-p", "name"]), "test --workspace --locked -- -p name");
-        assert_eq!(line(&["-p", "kallisto-core", "kv"]), "test --locked -p kallisto-core kv");
+        assert_eq!(line(&[]), "test --workspace --locked --no-fail-fast");
+        assert_eq!(
+            line(&["--", "-p", "name"]),
+            "test --workspace --locked --no-fail-fast -- -p name"
+        );
+        assert_eq!(
+            line(&["-p", "kallisto-core", "kv"]),
+            "test --locked --no-fail-fast -p kallisto-core kv"
+        );
     }
 }
