@@ -336,7 +336,8 @@ fn policies_are_listed_by_what_their_names_begin_with() {
     assert_eq!(keys("sys/policies/acl/team/b"), br#"{"keys":["team/b/c"]}"#);
     let both = br#"{"keys":["teams/d"],"policies":["teams/d"]}"#;
     assert_eq!(keys("sys/policy/teams"), both);
-    for none in ["sys/policies/acl/none", "sys/policies/acl/team/a", "sys/policy/root"] {
+    assert_eq!(keys("sys/policy/root"), br#"{"policies":null}"#);
+    for none in ["sys/policies/acl/none", "sys/policies/acl/team/a"] {
         assert_eq!(site.ask(List, none, "").unwrap_err(), Error::NotFound, "{none}");
     }
 }

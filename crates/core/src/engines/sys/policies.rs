@@ -42,7 +42,11 @@ pub(super) fn list_in(
     let start = format!("{}/", folder.trim_end_matches('/'));
     names.retain(|name| name.starts_with(&start));
     if names.is_empty() {
-        return Err(Error::NotFound);
+        return match family {
+            PolicyFamily::Acl => Err(Error::NotFound),
+            // The older route knows no 404 for a listing.
+            PolicyFamily::Legacy => Ok(Response::merged(&Json::object([("policies", Json::Null)]))),
+        };
     }
     Ok(listed(names, family))
 }
