@@ -91,11 +91,16 @@ fn is_empty_block(item: &LayoutItem) -> bool {
 }
 
 fn item_lines(item: &LayoutItem) -> Vec<LaidLine> {
-    aligned_lines(item, item.keys.first().map_or(0, String::len), 0)
+    aligned_lines(item, value_lines(&item.value), item.keys.first().map_or(0, String::len), 0)
 }
 
-/// An item whose first name, and whose value where a comment is behind it, take so many bytes.
-fn aligned_lines(item: &LayoutItem, key_bytes: usize, value_bytes: usize) -> Vec<LaidLine> {
+/// An item with its value laid out, whose first name, and whose value where a comment is behind it, take so many bytes.
+fn aligned_lines(
+    item: &LayoutItem,
+    value: Vec<LaidLine>,
+    key_bytes: usize,
+    value_bytes: usize,
+) -> Vec<LaidLine> {
     let mut lines = Vec::new();
     item.lead.iter().for_each(|text| push(&mut lines, text));
     let mut start = String::new();
@@ -106,7 +111,6 @@ fn aligned_lines(item: &LayoutItem, key_bytes: usize, value_bytes: usize) -> Vec
     if item.is_assigned {
         start.push_str("= ");
     }
-    let value = value_lines(&item.value);
     let gap = value_bytes.saturating_sub(text_bytes(&value));
     let first = lines.len();
     lines.extend(value);
@@ -145,16 +149,20 @@ fn object_lines(body: &LayoutBody<LayoutItem>) -> Vec<LaidLine> {
         return lines_of("{}").collect();
     }
     let (mut inner, mut at) = (Vec::new(), 0);
+    // Each once: an object in an object would be laid out several times for each around it.
+    let mut values: Vec<_> = body.entries.iter().map(|item| value_lines(&item.value)).collect();
     while at < body.entries.len() {
         push_comments(&mut inner, body, at);
         push_gap(&mut inner);
-        let run = &body.entries[at..at + run_of(body, at).max(1)];
+        let end = at + run_of(body, &values, at).max(1);
+        let (run, values) = (&body.entries[at..end], &mut values[at..end]);
         let key_bytes = run.iter().filter_map(|item| item.keys.first()).map(String::len).max();
-        let value_bytes = run.iter().map(|item| text_bytes(&value_lines(&item.value))).max();
-        for item in run {
-            inner.extend(aligned_lines(item, key_bytes.unwrap_or(0), value_bytes.unwrap_or(0)));
+        let value_bytes = values.iter().map(|value| text_bytes(value)).max();
+        let (key_bytes, value_bytes) = (key_bytes.unwrap_or(0), value_bytes.unwrap_or(0));
+        for (item, value) in run.iter().zip(values) {
+            inner.extend(aligned_lines(item, std::mem::take(value), key_bytes, value_bytes));
         }
-        at += run.len();
+        at = end;
     }
     push_comments(&mut inner, body, at);
     let mut lines: Vec<LaidLine> = lines_of("{").collect();
@@ -163,12 +171,16 @@ fn object_lines(body: &LayoutBody<LayoutItem>) -> Vec<LaidLine> {
     lines
 }
 
-/// How many items from this one on stand on lines that follow each other, and take one each.
-fn run_of(body: &LayoutBody<LayoutItem>, from: usize) -> usize {
+/// How many items from this one on, with their values laid out, stand on lines that follow each other, and take one each.
+fn run_of(body: &LayoutBody<LayoutItem>, values: &[Vec<LaidLine>], from: usize) -> usize {
     let items = &body.entries;
     let is_cut = |at: usize| at > from && body.comments.iter().any(|group| group.before == at);
     let mut at = from;
-    while at < items.len() && !is_cut(at) && item_lines(&items[at]).len() <= 2 {
+    let lines = |at: usize| {
+        let lead = items[at].lead.iter().map(|text| lines_of(text).count()).sum::<usize>();
+        lead + values[at].len()
+    };
+    while at < items.len() && !is_cut(at) && lines(at) <= 2 {
         let line = items[at].line;
         let is_followed = items.get(at + 1).is_some_and(|next| next.line == line + 1);
         let follows = at > 0 && items[at - 1].line + 1 == line;
@@ -355,5 +367,13 @@ EOT
         }
         assert_eq!(super::format(&format!("a = {}", "[".repeat(100_000))), None);
         assert_eq!(super::format("").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn objects_in_objects_are_laid_out_once_each() {
+        let deep = kallisto_hcl::limits::DEPTH_MAX - 2;
+        let text = format!("path \"a\" {{ {} {} }}", "a = {".repeat(deep), "}".repeat(deep));
+        let made = format(&text);
+        assert_eq!(made.lines().count(), 2 * deep + 1);
     }
 }
