@@ -150,7 +150,7 @@ fn moved(source: &dyn Store, target: &dyn Store) -> Result<u64, String> {
     let from = source.replicated().ok_or_else(|| taken("the source"))?;
     let to = target.replicated().ok_or_else(|| taken("the target"))?;
     let mut is_empty = true;
-    let looked = target.scan_borrowed(b"", &mut |_, _, _| {
+    let looked = target.scan_borrowed(b"", None, &mut |_, _, _| {
         is_empty = false;
         Visit::Stop
     });
@@ -193,7 +193,7 @@ fn begun<T>(mut begin: impl FnMut() -> Result<T, StoreError>) -> Result<T, Strin
 /// Reads every record again, on both sides; how many there are.
 fn compare(source: &dyn Store, target: &dyn Store) -> Result<u64, String> {
     let (mut equal, mut wrong) = (0_u64, None);
-    let looked = source.scan_borrowed(b"", &mut |key, _, value| {
+    let looked = source.scan_borrowed(b"", None, &mut |key, _, value| {
         match target.get(key) {
             Ok(Some(found)) if found.value == value => equal += 1,
             Ok(_) => wrong = Some("a record differs in the target".to_owned()),
@@ -206,7 +206,7 @@ fn compare(source: &dyn Store, target: &dyn Store) -> Result<u64, String> {
         return Err(wrong);
     }
     let mut there = 0_u64;
-    let counted = target.scan_borrowed(b"", &mut |_, _, _| {
+    let counted = target.scan_borrowed(b"", None, &mut |_, _, _| {
         there += 1;
         Visit::Continue
     });

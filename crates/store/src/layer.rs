@@ -59,8 +59,13 @@ impl<L: StoreLayer> Records for L {
         self.inner().scan(prefix, visit)
     }
 
-    fn scan_borrowed(&self, prefix: &[u8], visit: &mut RecordVisitor<'_>) -> Result<(), Error> {
-        self.inner().scan_borrowed(prefix, visit)
+    fn scan_borrowed(
+        &self,
+        prefix: &[u8],
+        behind: Option<&[u8]>,
+        visit: &mut RecordVisitor<'_>,
+    ) -> Result<(), Error> {
+        self.inner().scan_borrowed(prefix, behind, visit)
     }
 
     fn approximate_len(&self) -> u64 {
@@ -207,7 +212,7 @@ mod tests {
             })
             .unwrap();
         store
-            .scan_borrowed(b"b", &mut |key, _, _| {
+            .scan_borrowed(b"b", None, &mut |key, _, _| {
                 seen.push(key.to_vec());
                 Visit::Continue
             })

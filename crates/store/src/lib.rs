@@ -24,6 +24,7 @@ mod memory;
 mod raft;
 mod stats;
 
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,17 +75,30 @@ pub trait Records: Sync {
     ) -> Result<(), Error>;
 
     /// The same without a [`Record`] for each: what is visited is borrowed for as long as the visit, so a
-    /// scan of everything need not take memory for every record.
+    /// scan of everything need not take memory for every record. Where it goes on behind a key, that and what comes before
+    /// it is left out.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when a record cannot be read.
-    fn scan_borrowed(&self, prefix: &[u8], visit: &mut RecordVisitor<'_>) -> Result<(), Error> {
-        self.scan(prefix, &mut |key, record| visit(key, record.seqno, &record.value))
-    }
+    fn scan_borrowed(
+        &self,
+        prefix: &[u8],
+        behind: Option<&[u8]>,
+        visit: &mut RecordVisitor<'_>,
+    ) -> Result<(), Error>;
 
     /// About how many records there are, for showing progress. Cheap, and wrong by what was
     /// overwritten or removed lately.
     fn approximate_len(&self) -> u64;
+}
+
+/// Where a scan of the keys with a prefix begins, if it goes on behind a key.
+pub fn start_of_scan<'k>(prefix: &'k [u8], behind: Option<&'k [u8]>) -> Bound<&'k [u8]> {
+    // A key before the first with the prefix leaves nothing out.
+    match behind.filter(|&behind| behind >= prefix) {
+        Some(behind) => Bound::Excluded(behind),
+        None => Bound::Included(prefix),
+    }
 }
 
 /// Why a view is of the past.

@@ -11,7 +11,10 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::batch::{Batch, Position, Record, Seqno, StoreOp};
-use crate::{Commit, Durability, Error, Fold, Records, Store, StoreStats, Visit};
+use crate::{
+    Commit, Durability, Error, Fold, RecordVisitor, Records, Store, StoreStats, Visit,
+    start_of_scan,
+};
 
 /// An ordered map behind a lock, feeding a fold.
 pub struct MemoryStore {
@@ -134,6 +137,20 @@ fn closed() -> Error {
 }
 
 impl MemoryState {
+    fn visit(
+        &self,
+        from: Bound<&[u8]>,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
+    ) {
+        for (key, record) in self.records.range::<[u8], _>((from, Bound::Unbounded)) {
+            let key: &[u8] = key.borrow();
+            if !key.starts_with(prefix) || visit(key, record) == Visit::Stop {
+                break;
+            }
+        }
+    }
+
     fn apply(&mut self, batch: &Batch) {
         self.position.0 += 1;
         let seqno = Seqno(self.position.0);
@@ -161,13 +178,19 @@ impl Records for MemoryState {
         prefix: &[u8],
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error> {
-        let from = (Bound::Included(prefix), Bound::Unbounded);
-        for (key, record) in self.records.range::<[u8], _>(from) {
-            let key: &[u8] = key.borrow();
-            if !key.starts_with(prefix) || visit(key, record) == Visit::Stop {
-                break;
-            }
-        }
+        self.visit(Bound::Included(prefix), prefix, visit);
+        Ok(())
+    }
+
+    fn scan_borrowed(
+        &self,
+        prefix: &[u8],
+        behind: Option<&[u8]>,
+        visit: &mut RecordVisitor<'_>,
+    ) -> Result<(), Error> {
+        self.visit(start_of_scan(prefix, behind), prefix, &mut |key, record| {
+            visit(key, record.seqno, &record.value)
+        });
         Ok(())
     }
 
@@ -187,6 +210,15 @@ impl Records for MemoryStore {
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error> {
         self.read()?.scan(prefix, visit)
+    }
+
+    fn scan_borrowed(
+        &self,
+        prefix: &[u8],
+        behind: Option<&[u8]>,
+        visit: &mut RecordVisitor<'_>,
+    ) -> Result<(), Error> {
+        self.read()?.scan_borrowed(prefix, behind, visit)
     }
 
     fn approximate_len(&self) -> u64 {

@@ -154,8 +154,13 @@ impl Records for PostgresStore {
         self.shared.records.scan(prefix, visit)
     }
 
-    fn scan_borrowed(&self, prefix: &[u8], visit: &mut RecordVisitor<'_>) -> Result<(), Error> {
-        self.shared.records.scan_borrowed(prefix, visit)
+    fn scan_borrowed(
+        &self,
+        prefix: &[u8],
+        behind: Option<&[u8]>,
+        visit: &mut RecordVisitor<'_>,
+    ) -> Result<(), Error> {
+        self.shared.records.scan_borrowed(prefix, behind, visit)
     }
 
     fn approximate_len(&self) -> u64 {

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use kallisto_store::{Batch, Error, Position, Record, Records, Seqno, StoreOp, Visit};
+use kallisto_store::{
+    Batch, Error, Position, Record, RecordVisitor, Records, Seqno, StoreOp, Visit, start_of_scan,
+};
 
 use crate::limits::SCAN_CHUNK;
 
@@ -69,6 +71,26 @@ impl MemoryRecords {
             .map(|(key, record)| (key.clone(), record.clone()))
             .collect()
     }
+
+    fn visit(
+        &self,
+        from: Bound<&[u8]>,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
+    ) {
+        let mut chunk = self.chunk(from, prefix);
+        loop {
+            for (key, record) in &chunk {
+                if visit(key, record) == Visit::Stop {
+                    return;
+                }
+            }
+            let Some((last, _)) = chunk.last().filter(|_| chunk.len() == SCAN_CHUNK) else {
+                return;
+            };
+            chunk = self.chunk(Bound::Excluded(last), prefix);
+        }
+    }
 }
 
 impl Records for MemoryRecords {
@@ -81,18 +103,20 @@ impl Records for MemoryRecords {
         prefix: &[u8],
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error> {
-        let mut chunk = self.chunk(Bound::Included(prefix), prefix);
-        loop {
-            for (key, record) in &chunk {
-                if visit(key, record) == Visit::Stop {
-                    return Ok(());
-                }
-            }
-            let Some((last, _)) = chunk.last().filter(|_| chunk.len() == SCAN_CHUNK) else {
-                return Ok(());
-            };
-            chunk = self.chunk(Bound::Excluded(last), prefix);
-        }
+        self.visit(Bound::Included(prefix), prefix, visit);
+        Ok(())
+    }
+
+    fn scan_borrowed(
+        &self,
+        prefix: &[u8],
+        behind: Option<&[u8]>,
+        visit: &mut RecordVisitor<'_>,
+    ) -> Result<(), Error> {
+        self.visit(start_of_scan(prefix, behind), prefix, &mut |key, record| {
+            visit(key, record.seqno, &record.value)
+        });
+        Ok(())
     }
 
     fn approximate_len(&self) -> u64 {
@@ -122,5 +146,13 @@ mod tests {
             })
             .unwrap();
         assert_eq!(seen, 3 * SCAN_CHUNK);
+        let (mut seen, behind) = (0, [&b"a"[..], &9_u64.to_be_bytes()].concat());
+        let mut see = |key: &[u8], _, _: &[u8]| {
+            assert!(key > &behind[..]);
+            seen += 1;
+            Visit::Continue
+        };
+        records.scan_borrowed(b"a", Some(&behind), &mut see).unwrap();
+        assert_eq!(seen, 3 * SCAN_CHUNK - 10);
     }
 }

@@ -35,7 +35,7 @@ use crate::storage::keys::{self, MountId};
 use crate::storage::latches::Latches;
 use crate::storage::reencryption::Reencryption;
 use crate::view::outdated::Outdated;
-use crate::view::{NamespaceContext, View, ViewFold};
+use crate::view::{NamespaceContext, View, ViewFold, start_warming};
 
 /// How often and how long a server that unseals asks what was committed before.
 const CATCH_UP_CHECKS: u32 = 600;
@@ -112,6 +112,7 @@ impl Opener {
         // The slot first: a rebuild replaces only what is in it.
         slot.store(Some(Arc::clone(&context)));
         rebuild.belongs_to(&context);
+        start_warming(&context);
         // A rotation may have been cut short by a restart.
         if let Err(error) = start_reencryption(&context) {
             tracing::warn!(%error, "old records stay under their keys for now");

@@ -5,14 +5,13 @@
 //! whose record it met; its envelope is bound to its storage key, so that it opens nowhere else. A
 //! delete carries the logical key sealed in its note, for the fold alone.
 //!
-//! Invariant: nothing passes from above to below in the clear, and nothing from below is believed
+//! Invariant: nothing passes from above to below in the clear, and no value from below is believed
 //! before it was opened and its logical key was found to belong to its storage key.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use kallisto_barrier::Keyring;
 use kallisto_store::{
     Batch, Commit, Error, GENERATION_KEY, Record, Records, Seqno, Store, StoreOp, Visit,
@@ -20,13 +19,11 @@ use kallisto_store::{
 use kallisto_traces::SpanKind;
 
 use crate::counts::Counts;
+use crate::storage::envelopes::{self, KeyValue};
 use crate::storage::keys::{self, NamespaceNumber, ParsedKey, StorageKeys, StoredSecretKey, kind};
 
 /// The keys in use; replaced whole when they are rotated.
 pub(crate) type KeysInUse = Arc<ArcSwap<Keyring>>;
-
-/// Bytes of the logical key's length in front of a record's plaintext.
-const LENGTH_BYTES: usize = 2;
 
 /// A store seen from above the barrier, by one namespace: no key of another can be spelled.
 pub(crate) struct BarrierStore {
@@ -134,7 +131,7 @@ impl BarrierStore {
     pub(crate) fn get_stored(&self, storage: &[u8]) -> Result<Option<(Vec<u8>, Record)>, Error> {
         let Some(record) = self.store.get(storage)? else { return Ok(None) };
         let (key, value) =
-            open_checked(storage, &record.value, &StorageKeys::new(&self.keys.load()))?;
+            envelopes::open_checked(storage, &record.value, &StorageKeys::new(&self.keys.load()))?;
         Ok(Some((key, Record { value, seqno: record.seqno })))
     }
 
@@ -233,9 +230,6 @@ impl BarrierStore {
     }
 }
 
-/// A logical key, and the value under it.
-pub(crate) type KeyValue<'p> = (&'p [u8], &'p [u8]);
-
 /// Records seen from above the barrier.
 pub(crate) struct BarrierRecords<'a> {
     records: &'a dyn Records,
@@ -280,9 +274,9 @@ impl<'a> BarrierRecords<'a> {
         if record.value.len() > bytes_max {
             return Err(Error::TooLarge("bytes of a record"));
         }
-        let (found, value) = open(&storage, &record.value, self.keys.keyring())?;
+        let (found, value) = envelopes::open(&storage, &record.value, self.keys.keyring())?;
         if found != *key {
-            return Err(damaged(&storage, "it holds another record's key"));
+            return Err(envelopes::damaged(&storage, "it holds another record's key"));
         }
         Ok(Some(Record { value, seqno: record.seqno }))
     }
@@ -297,7 +291,7 @@ impl<'a> BarrierRecords<'a> {
         if storage.first() == Some(&kind::BARRIER) {
             return Ok(None);
         }
-        let (key, value) = open_checked(storage, &record.value, &self.keys)?;
+        let (key, value) = envelopes::open_checked(storage, &record.value, &self.keys)?;
         Ok(Some((key, Record { value, seqno: record.seqno })))
     }
 
@@ -312,17 +306,38 @@ impl<'a> BarrierRecords<'a> {
         if storage.first() == Some(&kind::BARRIER) {
             return Ok(None);
         }
-        plain.clear();
-        plain.reserve(envelope.len());
-        self.keys
-            .keyring()
-            .open_record(storage, envelope, plain)
-            .map_err(|error| damaged(storage, &error.to_string()))?;
-        let (key, value) = split_plain(storage, plain)?;
+        let (key, value) = self.open_bound(storage, envelope, plain)?;
         if self.keys.of(key) != storage {
-            return Err(damaged(storage, "its key belongs elsewhere"));
+            return Err(envelopes::damaged(storage, "its key belongs elsewhere"));
         }
         Ok(Some((key, value)))
+    }
+
+    /// The logical key of a record of which nothing else is wanted now. Its name is not hidden anew to be compared with the
+    /// storage key: the envelope was made for that, and whoever reads the record by its name looks where the name says.
+    pub(crate) fn open_key<'p>(
+        &self,
+        storage: &[u8],
+        envelope: &[u8],
+        plain: &'p mut Vec<u8>,
+    ) -> Result<&'p [u8], Error> {
+        self.open_bound(storage, envelope, plain).map(|(key, _)| key)
+    }
+
+    /// What an envelope holds that was made for a storage key.
+    fn open_bound<'p>(
+        &self,
+        storage: &[u8],
+        envelope: &[u8],
+        plain: &'p mut Vec<u8>,
+    ) -> Result<KeyValue<'p>, Error> {
+        plain.clear();
+        plain.reserve(envelope.len());
+        let keyring = self.keys.keyring();
+        keyring
+            .open_record(storage, envelope, plain)
+            .map_err(|error| envelopes::unopened(storage, &error, keyring))?;
+        envelopes::split(storage, plain)
     }
 
     pub(crate) fn scan(
@@ -395,11 +410,11 @@ fn seal_batch_by(batch: &Batch, keys: &StorageKeys<'_>) -> Result<Batch, Error> 
         }
         match op {
             StoreOp::Put { key, value } => {
-                let envelope = seal(&storage, key, value, keys.keyring())?;
+                let envelope = envelopes::seal(&storage, key, value, keys.keyring())?;
                 sealed.put(storage, envelope);
             }
             StoreOp::Delete { key, .. } => {
-                let note = seal(&storage, key, &[], keys.keyring())?;
+                let note = envelopes::seal(&storage, key, &[], keys.keyring())?;
                 sealed.delete_noted(storage, note);
             }
         }
@@ -424,85 +439,17 @@ pub(crate) fn open_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
             StoreOp::Delete { key, note } => (key, note),
         };
         let goes = matches!(op, StoreOp::Delete { .. });
-        if storage.first() == Some(&kind::BARRIER) || (goes && keys::is_version(storage)) {
+        if storage.first() == Some(&kind::BARRIER) || (goes && keys::version_of(storage).is_some())
+        {
             continue;
         }
-        let (key, value) = open_checked(storage, bytes, &keys)?;
+        let (key, value) = envelopes::open_checked(storage, bytes, &keys)?;
         match op {
             StoreOp::Put { .. } => clear.put(key, value),
             StoreOp::Delete { .. } => clear.delete(key),
         };
     }
     Ok(clear)
-}
-
-fn seal(storage: &[u8], key: &[u8], value: &[u8], keyring: &Keyring) -> Result<Vec<u8>, Error> {
-    let length = u16::try_from(key.len()).map_err(|_| Error::TooLarge("bytes of a key"))?;
-    let mut envelope = Vec::new();
-    keyring
-        .seal_record_parts(storage, &[&length.to_be_bytes(), key, value], &mut envelope)
-        .map_err(|error| Error::Unavailable(format!("cannot encrypt: {error}")))?;
-    Ok(envelope)
-}
-
-/// The logical key and the value inside an envelope.
-fn open(storage: &[u8], envelope: &[u8], keyring: &Keyring) -> Result<(Vec<u8>, Bytes), Error> {
-    let mut plain = Vec::with_capacity(envelope.len());
-    keyring
-        .open_record(storage, envelope, &mut plain)
-        .map_err(|error| unopened(storage, &error, keyring))?;
-    let plain = Bytes::from(plain);
-    let key = split_plain(storage, &plain)?.0.to_vec();
-    let value = plain.slice(LENGTH_BYTES + key.len()..);
-    Ok((key, value))
-}
-
-/// Why a record did not open.
-fn unopened(storage: &[u8], error: &kallisto_barrier::Error, keyring: &Keyring) -> Error {
-    match error {
-        // A server that was behind was sent a state from after a rotation, and has the keys of before until its view is built anew.
-        kallisto_barrier::Error::UnknownKeyVersion(version)
-            if *version > keyring.active_version() =>
-        {
-            let key = storage_key_text(storage);
-            Error::Unavailable(format!(
-                "record {key} is under key version {version}, which this server has not taken into use yet: ask again, and if that does not end, \
-                 the record is damaged"
-            ))
-        }
-        error => damaged(storage, &error.to_string()),
-    }
-}
-
-/// The logical key and the value in a record's plaintext.
-fn split_plain<'p>(storage: &[u8], plain: &'p [u8]) -> Result<KeyValue<'p>, Error> {
-    let split = plain
-        .split_first_chunk::<LENGTH_BYTES>()
-        .and_then(|(length, rest)| rest.split_at_checked(usize::from(u16::from_be_bytes(*length))));
-    split.ok_or_else(|| damaged(storage, "it is shorter than its key"))
-}
-
-/// The same, refused unless the logical key belongs to the storage key.
-fn open_checked(
-    storage: &[u8],
-    envelope: &[u8],
-    keys: &StorageKeys<'_>,
-) -> Result<(Vec<u8>, Bytes), Error> {
-    let (key, value) = open(storage, envelope, keys.keyring())?;
-    if keys.of(&key) != storage {
-        return Err(damaged(storage, "its key belongs elsewhere"));
-    }
-    Ok((key, value))
-}
-
-/// Names a record without its name: the storage key tells nothing.
-fn damaged(storage: &[u8], why: &str) -> Error {
-    let key = storage_key_text(storage);
-    Error::Damaged(format!("record {key}: {why}"))
-}
-
-fn storage_key_text(storage: &[u8]) -> String {
-    storage.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -521,14 +468,14 @@ mod tests {
         let new = old.rotated(0).unwrap();
         let key = keys::storage(MountId::CUBBYHOLE, "a");
         let storage = StorageKeys::new(&new).of(&key);
-        let envelope = seal(&storage, &key, b"value", &new).unwrap();
-        assert_eq!(open(&storage, &envelope, &new).unwrap().1, &b"value"[..]);
-        let early = open(&storage, &envelope, &old);
+        let envelope = envelopes::seal(&storage, &key, b"value", &new).unwrap();
+        assert_eq!(envelopes::open(&storage, &envelope, &new).unwrap().1, &b"value"[..]);
+        let early = envelopes::open(&storage, &envelope, &old);
         assert!(matches!(early, Err(Error::Unavailable(_))), "{early:?}");
-        let mut wrong = seal(&storage, &key, b"value", &old).unwrap();
+        let mut wrong = envelopes::seal(&storage, &key, b"value", &old).unwrap();
         *wrong.last_mut().unwrap() ^= 1;
         for keyring in [&*old, &new] {
-            let damaged = open(&storage, &wrong, keyring);
+            let damaged = envelopes::open(&storage, &wrong, keyring);
             assert!(matches!(damaged, Err(Error::Damaged(_))), "{damaged:?}");
         }
     }

@@ -244,15 +244,36 @@ impl<'k> StorageKeys<'k> {
     }
 }
 
-/// Whether a storage key is that of a version of a KV v2 secret, in any namespace.
-pub(crate) fn is_version(storage: &[u8]) -> bool {
-    const NAMED_BYTES: usize = 5 + HIDDEN_BYTES;
+/// The version behind a KV v2 secret's hidden name in a storage key, in any namespace; 0 for its metadata. `None` for keys of
+/// other records.
+fn stored_version(storage: &[u8]) -> Option<u64> {
     let key = match storage.split_at_checked(5) {
         Some(([kind::INSIDE, ..], key)) => key,
         _ => storage,
     };
-    // The metadata has version 0 there.
-    key.len() == NAMED_BYTES && key[0] == kind::KV_META && key[NAMED_BYTES - 8..] != [0; 8]
+    let key = <&StoredSecretKey>::try_from(key).ok().filter(|key| key[0] == kind::KV_META)?;
+    key.last_chunk().copied().map(u64::from_be_bytes)
+}
+
+/// Which version of a KV v2 secret a storage key is of, in any namespace; `None` for other records.
+pub(crate) fn version_of(storage: &[u8]) -> Option<u64> {
+    stored_version(storage).filter(|&version| version != 0)
+}
+
+/// Whether a storage key is that of a KV v2 secret's metadata, in any namespace.
+pub(crate) fn is_kv_meta(storage: &[u8]) -> bool {
+    stored_version(storage) == Some(0)
+}
+
+/// A storage key behind all records of the secret that has a record under `storage`, and before those of the next one.
+pub(crate) fn behind_secret(storage: &[u8]) -> Vec<u8> {
+    let mut key = storage.to_vec();
+    if stored_version(storage).is_some()
+        && let Some(version) = key.last_chunk_mut()
+    {
+        *version = u64::MAX.to_be_bytes();
+    }
+    key
 }
 
 /// The key of the cluster's authority.
@@ -429,10 +450,32 @@ mod tests {
             (token(&[1; 32]), false),
         ];
         for (key, is) in logical {
-            assert_eq!(is_version(&keys.of(&key)), is, "{key:?}");
-            assert_eq!(is_version(&keys.of(&inside(NamespaceNumber(9), &key))), is, "{key:?}");
+            assert_eq!(version_of(&keys.of(&key)).is_some(), is, "{key:?}");
+            assert_eq!(
+                version_of(&keys.of(&inside(NamespaceNumber(9), &key))).is_some(),
+                is,
+                "{key:?}"
+            );
         }
-        assert!(!is_version(&[]));
+        assert!(version_of(&[]).is_none());
+        let third = keys.of(&inside(NamespaceNumber(9), &kv_version(MountId(7), "a/b", 3)));
+        assert_eq!(version_of(&third), Some(3));
+    }
+
+    #[test]
+    fn behind_a_secret_there_is_none_of_its_records() {
+        let keyring = Keyring::generate([1; 16], 0).unwrap();
+        let keys = StorageKeys::new(&keyring);
+        let (metadata, version) = (kv_meta(MountId(7), "a/b"), kv_version(MountId(7), "a/b", 3));
+        for front in [Vec::new(), inside(NamespaceNumber(9), &[])] {
+            let of = |key: &[u8]| keys.of(&[&front[..], key].concat());
+            let behind = behind_secret(&of(&metadata));
+            assert_eq!(behind, behind_secret(&of(&version)));
+            assert_eq!(behind, of(&kv_version(MountId(7), "a/b", u64::MAX)));
+        }
+        // There is one record of each of these.
+        let one = keys.of(&kv_one(MountId(7), "a/b"));
+        assert_eq!(behind_secret(&one), one);
     }
 
     /// Data of past versions lies under them.

@@ -5,6 +5,7 @@ pub(crate) mod barrier_store;
 pub(crate) mod candidacy;
 pub(crate) mod cluster_identity;
 pub(crate) mod engine_storage;
+mod envelopes;
 pub(crate) mod keys;
 pub(crate) mod latches;
 pub(crate) mod reencryption;

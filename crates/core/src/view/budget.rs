@@ -8,7 +8,7 @@
 //! The budget is one for all namespaces: each view counts what it holds into a [`MemoryPool`], and whoever
 //! finds the pool over its size gives up entries of its own.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kallisto_cuckoo::Hand;
@@ -40,6 +40,8 @@ pub(super) struct Budget {
     pub(crate) folds: AtomicU64,
     pub(crate) evicted: AtomicUsize,
     pub(crate) offered: AtomicU64,
+    /// Whether values are read into memory after an unseal; in the view of the root namespace, for all.
+    pub(super) warming: AtomicBool,
     pub(crate) hand: Mutex<Hand>,
 }
 
@@ -51,6 +53,7 @@ impl Budget {
             folds: AtomicU64::new(0),
             evicted: AtomicUsize::new(0),
             offered: AtomicU64::new(0),
+            warming: AtomicBool::new(false),
             hand: Mutex::default(),
         }
     }
@@ -67,6 +70,11 @@ impl Budget {
         let change = live.wrapping_sub(before);
         let all = self.pool.bytes.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
         all.saturating_sub(self.pool.bytes_max)
+    }
+
+    /// Whether the pool has room for so many bytes more.
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        self.pool.bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.pool.bytes_max
     }
 
     /// The turn of the fold; counts a batch.

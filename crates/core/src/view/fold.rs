@@ -247,6 +247,8 @@ impl View {
 
     /// Lets go of everything that may be old.
     fn forget_all(&self, position: Position) {
+        // Counted: nothing that was read before may come back.
+        let _hand = self.budget.fold();
         self.hot.clear();
         self.recent.clear();
         for mount in self.mounts.all() {

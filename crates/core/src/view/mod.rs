@@ -33,6 +33,7 @@ pub(crate) mod policies;
 mod recent;
 mod token_relations;
 mod tokens;
+mod warm;
 mod written;
 
 use std::sync::{Arc, OnceLock};
@@ -51,6 +52,7 @@ pub use mounts::{Mount, Mounts};
 pub(crate) use names::SortedNames;
 pub(crate) use recent::RecentSecret;
 pub(crate) use tokens::{TokenSet, TokenTable};
+pub(crate) use warm::start_warming;
 pub(crate) use written::{LeftSecrets, RunChanges};
 
 use batch_tokens::BatchTokens;

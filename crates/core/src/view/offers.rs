@@ -35,11 +35,26 @@ impl View {
         self.hot.reserve(secrets.min(self.budget.pool.bytes_max / mean))
     }
 
-    /// Makes room, if the table holds more than it may.
-    pub(super) fn keep_to_budget(&self, hand: &mut Hand) {
+    /// Whether values are read into memory after an unseal (see `warm`).
+    pub(crate) fn is_warming(&self) -> bool {
+        self.budget.warming.load(Ordering::Relaxed)
+    }
+
+    /// Whether the budget has room for so many bytes more.
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        self.budget.has_room_for(bytes)
+    }
+
+    /// Counts what the table holds now: its live bytes, and how many the pool is over its size.
+    pub(super) fn count_hot(&self) -> (usize, usize) {
         let memory = self.hot.memory();
         let live = memory.entry_bytes - memory.retired_bytes;
-        let over = self.budget.count(live);
+        (live, self.budget.count(live))
+    }
+
+    /// Makes room, if the table holds more than it may.
+    pub(super) fn keep_to_budget(&self, hand: &mut Hand) {
+        let (live, over) = self.count_hot();
         if over == 0 || live == 0 {
             return;
         }

@@ -67,6 +67,11 @@ pub(super) fn view(core: &Core, view: &View, effort: Effort, metrics: &mut Vec<M
         ),
         one("kallisto.hot.entries", "Secrets in the hot table.", gauge(view.hot.len())),
         one(
+            "kallisto.hot.warming",
+            "1 while the values of secrets are read into the hot table after an unseal.",
+            flag(view.is_warming()),
+        ),
+        one(
             "kallisto.hot.load_ratio",
             "Filled part of the hot table.",
             MetricValue::Gauge(view.hot.load_factor()),

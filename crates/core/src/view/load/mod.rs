@@ -1,9 +1,11 @@
 //! Filling an empty view: one streaming scan over everything committed.
 //!
-//! Kinds come in the order of their numbers, so mounts are there before their secrets, and a
-//! secret's metadata is followed by its versions (see `keys`). Three threads share the work, in the
-//! order of the records: one reads them from the store, one opens them and makes of them what the view
-//! holds (`prepare`), this one puts that in. What is held in the clear at a time is a record, the few
+//! Of secrets it takes the paths alone: with them a server can answer, and values come into memory as they are
+//! asked for and behind a load (`warm`). So a secret's versions are passed over unopened.
+//!
+//! Kinds come in the order of their numbers, so mounts are there before their secrets (see `keys`). Three threads
+//! share the work, in the order of the records: one reads them from the store, one opens them and makes of them
+//! what the view holds (`prepare`), this one puts that in. What is held in the clear at a time is a record, the few
 //! chunks that are no secrets, and the paths that wait for their index (`paths`). What is inside
 //! namespaces comes last, one namespace after another, each into its own view.
 //!
@@ -19,27 +21,19 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use kallisto_barrier::Keyring;
-use kallisto_cuckoo::Hand;
 use kallisto_store::{Batch, Error as StoreError, Position, Record, Records, Seqno, Visit};
 use zeroize::Zeroizing;
 
 use super::View;
 use super::fold::Folding;
-use super::hot::HotSlot;
 use super::mounts::Mount;
 use super::token_relations::GatheredTokens;
 use crate::storage::barrier_store::BarrierRecords;
 use crate::storage::keys::{self, MountId, NamespaceNumber, ParsedKey};
-use crate::view::damaged::DamagedRecord;
+use crate::view::damaged::{DamagedRecord, unsound};
 use paths::WaitingPaths;
-use prepare::{HotSecret, PreparedItem, PreparedRecords, Preparer};
+use prepare::{PreparedItem, PreparedRecords, SecretPath};
 
-/// Things put in between two looks at the memory budget.
-const BUDGET_ITEMS: u64 = 512;
-/// How many things before a secret is put in its place in the table is asked for, which is in no cache.
-const AHEAD: usize = 8;
-/// Secrets that are taken for a sample of all: they come in the order of hidden names, which is none.
-const SECRETS_SAMPLED: u64 = 4_096;
 /// Records between two progress lines in the log.
 const PROGRESS_RECORDS: u64 = 250_000;
 /// Records that go from one thread to the next together.
@@ -62,24 +56,17 @@ struct Loading<'v> {
     inside: Option<(NamespaceNumber, Option<NamespaceLoad>)>,
     position: Position,
     records: u64,
-    /// How many of them came before the first secret: tokens and the like.
-    before_secrets: u64,
-    /// Whether the hot table was made as large as it will have to be.
-    has_room: bool,
 }
 
 /// The load of a namespace's view, which prepares by itself.
 struct NamespaceLoad {
     load: Load<Arc<View>>,
-    preparer: Preparer,
     prepared: PreparedRecords,
 }
 
 /// What of a scan goes into one view.
 struct Load<V> {
     view: V,
-    items: u64,
-    hand: Hand,
     paths: WaitingPaths,
     relations: GatheredTokens,
     leases: kallisto_leases::GatheredLeases,
@@ -106,22 +93,19 @@ impl View {
             let opener = start(scope, "load-open", move || {
                 open_all(self, &BarrierRecords::new(records, keyring), &stored, &to_fold)
             })?;
-            let load = Loading {
-                root: Load::new(self),
-                inside: None,
-                position,
-                records: 0,
-                before_secrets: 0,
-                has_room: false,
-            };
+            let load = Loading { root: Load::new(self), inside: None, position, records: 0 };
             let clear = BarrierRecords::new(records, keyring);
-            let folded = load.fold_all(opened, &clear, records.approximate_len());
+            let folded = load.fold_all(opened, &clear);
             // Who fails ends the others, and what failed first is what there is to tell.
             ended(reader)?;
             ended(opener)?;
             folded.map_err(|damaged| unsound(&damaged))
         })?;
-        tracing::info!(records = loaded, position = position.0, "view loaded");
+        tracing::info!(
+            records = loaded,
+            position = position.0,
+            "view loaded, without the values of secrets"
+        );
         Ok(())
     }
 }
@@ -140,14 +124,13 @@ fn ended(thread: ScopedJoinHandle<'_, Result<(), StoreError>>) -> Result<(), Sto
     thread.join().map_err(|_| panicked())?
 }
 
-fn unsound(DamagedRecord(what): &DamagedRecord) -> StoreError {
-    StoreError::Damaged(format!("a record says nothing sound: {what}"))
-}
-
-/// Reads everything and hands it on, until nobody wants it any more.
+/// Reads everything but versions of secrets and hands it on, until nobody wants it any more.
 fn read_all(records: &dyn Records, onward: &SyncSender<RecordChunk>) -> Result<(), StoreError> {
     let mut chunk = RecordChunk::default();
-    records.scan_borrowed(&[], &mut |storage, seqno, value| {
+    records.scan_borrowed(&[], None, &mut |storage, seqno, value| {
+        if keys::version_of(storage).is_some() {
+            return Visit::Continue;
+        }
         chunk.push(storage, seqno, value);
         if chunk.ends.len() < CHUNK_RECORDS {
             return Visit::Continue;
@@ -169,16 +152,18 @@ fn open_all(
     stored: &Receiver<RecordChunk>,
     onward: &SyncSender<PreparedRecords>,
 ) -> Result<(), StoreError> {
-    let mut preparer = Preparer::default();
     let mut plain = Zeroizing::new(Vec::new());
     let mut prepared = PreparedRecords::default();
     for chunk in stored {
         for (storage, seqno, envelope) in chunk.records() {
-            let Some((key, value)) = clear.open_into(storage, envelope, &mut plain)? else {
-                continue;
+            // Of a secret the path is wanted alone.
+            let opened = match keys::is_kv_meta(storage) {
+                true => Some((clear.open_key(storage, envelope, &mut plain)?, &[][..])),
+                false => clear.open_into(storage, envelope, &mut plain)?,
             };
+            let Some((key, value)) = opened else { continue };
             prepared.records += 1;
-            let taken = preparer.take(view, key, seqno, value, &mut prepared);
+            let taken = prepared.take(view, key, seqno, value);
             taken.map_err(|damaged| unsound(&damaged))?;
         }
         // The next ones will come to about as much.
@@ -187,7 +172,6 @@ fn open_all(
             return Ok(());
         }
     }
-    preparer.settle(view, &mut prepared).map_err(|damaged| unsound(&damaged))?;
     // As above: who does not want it has failed.
     let _ = onward.send(prepared);
     Ok(())
@@ -217,22 +201,14 @@ impl RecordChunk {
 }
 
 impl Loading<'_> {
-    /// Puts in what was prepared of about `expected` records, and says of how many it was.
+    /// Puts in what was prepared, and says of how many records it was.
     fn fold_all(
         mut self,
         opened: Receiver<PreparedRecords>,
         records: &BarrierRecords<'_>,
-        expected: u64,
     ) -> Result<u64, DamagedRecord> {
         for mut prepared in &opened {
-            let mut items = std::mem::take(&mut prepared.items).into_iter();
-            let hot = &self.root.view.hot;
-            while let Some(item) = items.next() {
-                if let Some(PreparedItem::Versioned(later) | PreparedItem::One(later)) =
-                    items.as_slice().get(AHEAD)
-                {
-                    hot.prefetch(prepared.entry(later).0, &hot.pin());
-                }
+            for item in std::mem::take(&mut prepared.items) {
                 match item {
                     PreparedItem::Other(key, record) => self.take(&key, &record, records)?,
                     item => self.root.put(item, &prepared, records)?,
@@ -240,35 +216,13 @@ impl Loading<'_> {
             }
             let before = self.records;
             self.records += prepared.records;
-            self.make_room(expected);
             if self.records / PROGRESS_RECORDS > before / PROGRESS_RECORDS {
                 tracing::info!(records = self.records, "loading");
             }
         }
-        self.end_inside(records)?;
+        self.end_inside()?;
         self.root.end(self.position)?;
         Ok(self.records)
-    }
-
-    /// Makes the hot table large enough once a sample of the secrets says how many records go with one: how many versions
-    /// a secret has is nowhere counted. A table that grows by itself moves every entry two or three times, and looks for
-    /// places in an array that is nearly full.
-    fn make_room(&mut self, expected: u64) {
-        let secrets = self.root.view.hot.len() as u64;
-        if secrets == 0 {
-            self.before_secrets = self.records;
-        }
-        if self.has_room || secrets < SECRETS_SAMPLED {
-            return;
-        }
-        self.has_room = true;
-        let all = expected_secrets(
-            secrets,
-            self.records - self.before_secrets,
-            expected.saturating_sub(self.before_secrets),
-        );
-        // What it is not given now it asks for again as it fills.
-        let _ = self.root.view.reserve(usize::try_from(all).unwrap_or(usize::MAX));
     }
 
     /// Puts in a record that was not prepared: of a namespace, or of a kind that is folded as it is.
@@ -282,7 +236,7 @@ impl Loading<'_> {
             return self.root.take_other(key, record, records);
         };
         if self.inside.as_ref().is_none_or(|(known, _)| *known != number) {
-            self.end_inside(records)?;
+            self.end_inside()?;
             let view = self.root.view.namespaces.view(number);
             self.inside = Some((number, view.map(NamespaceLoad::new)));
         }
@@ -292,9 +246,9 @@ impl Loading<'_> {
         }
     }
 
-    fn end_inside(&mut self, records: &BarrierRecords<'_>) -> Result<(), DamagedRecord> {
+    fn end_inside(&mut self) -> Result<(), DamagedRecord> {
         match self.inside.take() {
-            Some((number, Some(inside))) => inside.end(self.position, &records.inside(number)),
+            Some((_, Some(inside))) => inside.end(self.position),
             _ => Ok(()),
         }
     }
@@ -302,8 +256,7 @@ impl Loading<'_> {
 
 impl NamespaceLoad {
     fn new(view: Arc<View>) -> Self {
-        let (preparer, prepared) = (Preparer::default(), PreparedRecords::default());
-        Self { load: Load::new(view), preparer, prepared }
+        Self { load: Load::new(view), prepared: PreparedRecords::default() }
     }
 
     fn take(
@@ -312,26 +265,16 @@ impl NamespaceLoad {
         record: &Record,
         records: &BarrierRecords<'_>,
     ) -> Result<(), DamagedRecord> {
-        let Self { load, preparer, prepared } = self;
-        preparer.take(&load.view, key, record.seqno, &record.value, prepared)?;
-        self.put(records)
-    }
-
-    fn put(&mut self, records: &BarrierRecords<'_>) -> Result<(), DamagedRecord> {
-        for item in std::mem::take(&mut self.prepared.items) {
-            self.load.put(item, &self.prepared, records)?;
+        let Self { load, prepared } = self;
+        prepared.take(&load.view, key, record.seqno, &record.value)?;
+        for item in std::mem::take(&mut prepared.items) {
+            load.put(item, prepared, records)?;
         }
-        self.prepared.clear();
+        prepared.clear();
         Ok(())
     }
 
-    fn end(
-        mut self,
-        position: Position,
-        records: &BarrierRecords<'_>,
-    ) -> Result<(), DamagedRecord> {
-        self.preparer.settle(&self.load.view, &mut self.prepared)?;
-        self.put(records)?;
+    fn end(self, position: Position) -> Result<(), DamagedRecord> {
         self.load.end(position)
     }
 }
@@ -340,8 +283,6 @@ impl<V: Deref<Target = View>> Load<V> {
     fn new(view: V) -> Self {
         Self {
             view,
-            items: 0,
-            hand: Hand::default(),
             paths: WaitingPaths::default(),
             relations: GatheredTokens::default(),
             leases: kallisto_leases::GatheredLeases::default(),
@@ -350,7 +291,6 @@ impl<V: Deref<Target = View>> Load<V> {
     }
 
     fn end(mut self, position: Position) -> Result<(), DamagedRecord> {
-        self.view.keep_to_budget(&mut self.hand);
         self.index_paths()?;
         self.view.tokens.settle(self.relations);
         if self.view.inside.is_none() {
@@ -366,14 +306,11 @@ impl<V: Deref<Target = View>> Load<V> {
         prepared: &PreparedRecords,
         records: &BarrierRecords<'_>,
     ) -> Result<(), DamagedRecord> {
-        self.items += 1;
-        if self.items.is_multiple_of(BUDGET_ITEMS) {
-            self.view.keep_to_budget(&mut self.hand);
-        }
         match item {
-            PreparedItem::Versioned(sealed) => self.put_sealed(&sealed, prepared),
-            PreparedItem::One(sealed) if self.view.is_versioned(sealed.mount) => Ok(()),
-            PreparedItem::One(sealed) => self.put_sealed(&sealed, prepared),
+            PreparedItem::One(secret) if self.view.is_versioned(secret.mount) => Ok(()),
+            PreparedItem::Versioned(secret) | PreparedItem::One(secret) => {
+                self.put_secret(&secret, prepared)
+            }
             PreparedItem::Token(hash, live) => {
                 let put = self.view.tokens.put_loaded(hash, live, &mut self.relations);
                 put.map_err(|_| DamagedRecord("token over the table's limits"))
@@ -382,20 +319,15 @@ impl<V: Deref<Target = View>> Load<V> {
         }
     }
 
-    fn put_sealed(
+    fn put_secret(
         &mut self,
-        sealed: &HotSecret,
+        secret: &SecretPath,
         prepared: &PreparedRecords,
     ) -> Result<(), DamagedRecord> {
-        if self.mount(sealed.mount).is_none() {
-            return Ok(());
+        match self.mount(secret.mount) {
+            Some(_) => self.take_path(secret.mount, prepared.path(secret)),
+            None => Ok(()),
         }
-        let (key, value) = prepared.entry(sealed);
-        let stored = self.view.hot.upsert(key, HotSlot::new(sealed.header), value);
-        stored.map_err(|_| DamagedRecord("secret over the table's limits"))?;
-        let path = key.get(size_of::<MountId>()..).map(std::str::from_utf8);
-        let Some(Ok(path)) = path else { return Err(DamagedRecord("path of a secret")) };
-        self.take_path(sealed.mount, path)
     }
 
     fn take_other(
@@ -445,24 +377,11 @@ impl<V: Deref<Target = View>> Load<V> {
     }
 }
 
-/// How many secrets there are among `expected` records, when there were so many among the first `records` of them.
-fn expected_secrets(secrets: u64, records: u64, expected: u64) -> u64 {
-    secrets.saturating_mul(expected.max(records)) / records.max(1)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use kallisto_store::RecordVisitor;
 
-    #[test]
-    fn a_sample_speaks_for_the_records_that_are_left() {
-        // Two records a secret, as one of version 2 with one version has.
-        assert_eq!(expected_secrets(4_096, 8_192, 200_000), 100_000);
-        // The store said that it had fewer than came.
-        assert_eq!(expected_secrets(5_000, 5_000, 4_000), 5_000);
-        assert_eq!(expected_secrets(u64::MAX, 1, u64::MAX), u64::MAX);
-        assert_eq!(expected_secrets(0, 0, 0), 0);
-    }
+    use super::*;
 
     #[test]
     fn records_are_read_some_at_a_time_and_none_is_left_out() {
@@ -499,6 +418,15 @@ mod tests {
             Err(StoreError::Unavailable("a disk".into()))
         }
 
+        fn scan_borrowed(
+            &self,
+            _: &[u8],
+            _: Option<&[u8]>,
+            _: &mut RecordVisitor<'_>,
+        ) -> Result<(), StoreError> {
+            Err(StoreError::Unavailable("a disk".into()))
+        }
+
         fn approximate_len(&self) -> u64 {
             0
         }
@@ -515,40 +443,6 @@ mod tests {
         let (view, keyring) = empty_view();
         let loaded = view.load(Position(1), &Unreadable, &keyring);
         assert_eq!(loaded, Err(StoreError::Unavailable("a disk".into())));
-    }
-
-    #[test]
-    fn room_is_made_once_for_as_many_secrets_as_a_sample_promises() {
-        let (view, _) = empty_view();
-        let mut loading = Loading {
-            root: Load::new(&view),
-            inside: None,
-            position: Position(1),
-            records: 7,
-            before_secrets: 0,
-            has_room: false,
-        };
-        let fill = |from: u64, to: u64| {
-            for at in from..to {
-                let header = HotSlot::new(super::super::fold::one_header(Seqno(1), None));
-                view.hot.upsert(&at.to_be_bytes(), header, &[]).unwrap();
-            }
-        };
-        let load_factor = || view.hot.load_factor();
-        loading.make_room(100_000);
-        assert_eq!((loading.before_secrets, loading.has_room), (7, false), "there is none yet");
-        fill(0, SECRETS_SAMPLED - 1);
-        loading.records = 7 + SECRETS_SAMPLED - 1;
-        let before = load_factor();
-        loading.make_room(100_000);
-        assert_eq!((loading.before_secrets, loading.has_room), (7, false), "too few to tell");
-        fill(SECRETS_SAMPLED - 1, SECRETS_SAMPLED);
-        loading.records += 1;
-        loading.make_room(100_007);
-        assert_eq!((loading.before_secrets, loading.has_room), (7, true));
-        // Each record was a secret: there is room for a hundred thousand of them.
-        let after = load_factor();
-        assert!(after < before / 3.0 && after > before / 40.0, "{after} after {before}");
     }
 
     #[test]
@@ -569,6 +463,6 @@ mod tests {
         fresh.load(position, &*core.store, &keyring.load()).unwrap();
         let (mount, _) = fresh.mounts.route("secret/").unwrap();
         assert!(mount.index.contains("a") && !mount.index.contains("late"));
-        assert_eq!(fresh.hot_stats().0, 1);
+        assert_eq!(fresh.hot_stats().0, 0, "a load reads no values");
     }
 }

@@ -9,7 +9,7 @@ use kallisto_lsm::{Engine, ReadPoint};
 use super::meta::{GENERATIONS_KEY, stored_generations};
 use crate::batch::{Record, Seqno};
 use crate::raft::restore::Generations;
-use crate::{Error, GENERATION_KEY, RecordVisitor, Records, Visit};
+use crate::{Error, GENERATION_KEY, RecordVisitor, Records, Visit, start_of_scan};
 
 /// First byte of the keys of records of generation 0.
 pub(super) const RECORD: u8 = 0x01;
@@ -135,17 +135,23 @@ impl Records for EngineRecords {
         prefix: &[u8],
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error> {
-        self.scan_borrowed(prefix, &mut |key, seqno, value| {
+        self.scan_borrowed(prefix, None, &mut |key, seqno, value| {
             visit(key, &Record { value: Bytes::copy_from_slice(value), seqno })
         })
     }
 
-    fn scan_borrowed(&self, prefix: &[u8], visit: &mut RecordVisitor<'_>) -> Result<(), Error> {
+    fn scan_borrowed(
+        &self,
+        prefix: &[u8],
+        behind: Option<&[u8]>,
+        visit: &mut RecordVisitor<'_>,
+    ) -> Result<(), Error> {
         let own = self.key(&[]);
         let from = [&own[..], prefix].concat();
-        let range = (Bound::Included(&from[..]), Bound::Unbounded);
+        let start = start_of_scan(prefix, behind).map(|key| [&own[..], key].concat());
+        let range = (start.as_ref().map(|key| &key[..]), Bound::Unbounded);
         // Who asks for everything asks once, and leaves the cache to those who come again.
-        let all = prefix.is_empty();
+        let all = prefix.is_empty() && behind.is_none();
         let mut scan = if all { self.0.scan_once(range)? } else { self.0.scan(range)? };
         while let Some((key, value)) = scan.next_entry()? {
             if !key.starts_with(&from) {

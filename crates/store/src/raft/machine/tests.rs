@@ -296,13 +296,53 @@ fn the_number_of_records_is_about_right() {
     between(100, 140);
     let mut seen = 0;
     store
-        .scan_borrowed(&[], &mut |_, _, value| {
+        .scan_borrowed(&[], None, &mut |_, _, value| {
             assert_eq!(value.len(), BYTES);
             seen += 1;
             Visit::Continue
         })
         .unwrap();
     assert_eq!(seen, 100);
+}
+
+#[test]
+fn a_scan_goes_on_behind_a_key_whether_it_is_there_or_not() {
+    let (raft, memory) = (store(), crate::MemoryStore::new());
+    let keys = ["a", "a/1", "a/2", "a/2/x", "a0", "b", "b/1"];
+    for key in keys {
+        let mut batch = Batch::new();
+        batch.put(key.as_bytes().to_vec(), b"v".to_vec());
+        raft.commit(batch.clone()).wait().unwrap();
+        memory.commit(batch).wait().unwrap();
+    }
+    let seen = |records: &dyn Records, prefix: &str, behind: Option<&str>| {
+        let mut seen = Vec::new();
+        let behind = behind.map(str::as_bytes);
+        records
+            .scan_borrowed(prefix.as_bytes(), behind, &mut |key, _, value| {
+                assert_eq!(value, b"v");
+                seen.push(String::from_utf8(key.to_vec()).unwrap());
+                Visit::Continue
+            })
+            .unwrap();
+        seen
+    };
+    for prefix in ["", "a", "a/", "a/2", "b", "c"] {
+        for behind in ["", "0", "a", "a/", "a/1", "a/15", "a/2", "a/9", "b", "c"] {
+            let expected: Vec<&str> =
+                keys.into_iter().filter(|key| key.starts_with(prefix) && *key > behind).collect();
+            assert_eq!(seen(&*raft, prefix, Some(behind)), expected, "{prefix} behind {behind}");
+            assert_eq!(seen(&memory, prefix, Some(behind)), expected, "{prefix} behind {behind}");
+        }
+        let all: Vec<&str> = keys.into_iter().filter(|key| key.starts_with(prefix)).collect();
+        assert_eq!(
+            (seen(&*raft, prefix, None), seen(&memory, prefix, None)),
+            (
+                all.iter().map(|&key| key.to_owned()).collect(),
+                all.iter().map(|&key| key.to_owned()).collect()
+            )
+        );
+    }
 }
 
 /// Notes what came with each batch, and the first key that it writes.
