@@ -152,14 +152,14 @@ impl<'c> Warming<'c> {
             NamespaceNumber::ROOT => Vec::new(),
             number => keys::inside(number, &[]),
         };
-        let mut part = WarmedView { view, front, has_room: false };
-        view.mounts.all().iter().try_for_each(|mount| self.warm_mount(&mut part, mount))
+        let mut warmed = WarmedView { view, front, has_room: false };
+        view.mounts.all().iter().try_for_each(|mount| self.warm_mount(&mut warmed, mount))
     }
 
-    fn warm_mount(&mut self, part: &mut WarmedView<'_>, mount: &Mount) -> Result<(), WarmingEnd> {
+    fn warm_mount(&mut self, warmed: &mut WarmedView<'_>, mount: &Mount) -> Result<(), WarmingEnd> {
         let Some(kind) = kind_of(mount) else { return Ok(()) };
         let id = mount.entry.id;
-        let prefix = [&part.front[..], &keys::engine_prefix(kind, id)].concat();
+        let prefix = [&warmed.front[..], &keys::engine_prefix(kind, id)].concat();
         let mut next = Some(prefix.clone());
         let mut secrets_max = CHUNK_SECRETS_MAX;
         let mut tries = 0;
@@ -168,19 +168,19 @@ impl<'c> Warming<'c> {
             if self.root.outdated.is_set() {
                 return Err(WarmingEnd::Outdated);
             }
-            let folds = part.view.folds();
+            let folds = warmed.view.folds();
             // Only what was so when the folds were counted is known to be so when the chunk is put in.
-            if part.view.mounts.with_id(id).is_none_or(|now| kind_of(&now) != Some(kind)) {
+            if warmed.view.mounts.with_id(id).is_none_or(|now| kind_of(&now) != Some(kind)) {
                 return Ok(());
             }
-            let chunk = self.read(part, (&prefix, &behind), secrets_max);
+            let chunk = self.read(warmed, (&prefix, &behind), secrets_max);
             let chunk = chunk.map_err(WarmingEnd::Unreadable)?;
             self.until_rest = self.until_rest.saturating_sub(chunk.secrets.len().max(1));
-            match part.view.offer_chunk(folds, &chunk.secrets) {
+            match warmed.view.offer_chunk(folds, &chunk.secrets) {
                 Offered::Taken => {
                     self.secrets += chunk.secrets.len() as u64;
                     self.note_damage(&chunk.damaged);
-                    part.make_room();
+                    warmed.make_room();
                 }
                 Offered::Full => return Err(WarmingEnd::Full),
                 Offered::Late if secrets_max > CHUNK_SECRETS_MIN => {
@@ -221,7 +221,7 @@ impl<'c> Warming<'c> {
     /// Reads the secrets behind a storage key, as long as they begin with `prefix`, and up to so many.
     fn read(
         &self,
-        part: &WarmedView<'_>,
+        warmed: &WarmedView<'_>,
         (prefix, behind): (&[u8], &[u8]),
         secrets_max: usize,
     ) -> Result<Chunk, StoreError> {
@@ -245,12 +245,12 @@ impl<'c> Warming<'c> {
                 Some(version) if !gatherer.waits_for(version) => return Visit::Continue,
                 Some(_) => {}
                 None => {
-                    let settled = gatherer.settle(part.view, &mut chunk.secrets);
+                    let settled = gatherer.settle(warmed.view, &mut chunk.secrets);
                     chunk.damaged.extend(settled.err().map(|damaged| unsound(&damaged)));
                 }
             }
             let taken = open(&clear, (storage, envelope), seqno, &mut plain, |record, seqno| {
-                gatherer.take(part.view, record, seqno, &mut chunk.secrets)
+                gatherer.take(warmed.view, record, seqno, &mut chunk.secrets)
             });
             if let Err(error) = taken {
                 gatherer.forget();
@@ -258,7 +258,7 @@ impl<'c> Warming<'c> {
             }
             Visit::Continue
         })?;
-        let settled = gatherer.settle(part.view, &mut chunk.secrets);
+        let settled = gatherer.settle(warmed.view, &mut chunk.secrets);
         chunk.damaged.extend(settled.err().map(|damaged| unsound(&damaged)));
         Ok(chunk)
     }
