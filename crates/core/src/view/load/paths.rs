@@ -21,6 +21,9 @@ const BYTES_MAX: usize = 256 << 20;
 const HEAD_BYTES: usize = size_of::<u64>();
 /// So few paths are compared as they are.
 const FEW: usize = 16;
+/// So are those that have so many bytes in common, as long as the longest path: what bounds the recursion.
+const COMMON_BYTES_MAX: usize = 4_096;
+const _: () = assert!(COMMON_BYTES_MAX >= kallisto_index::PATH_BYTES_MAX);
 
 /// Paths that wait for their index.
 #[derive(Default)]
@@ -85,10 +88,10 @@ impl PathSpan {
     }
 }
 
-/// Sorts paths of one mount that have their first `common` bytes in common. As deep as the longest path has eights of bytes.
+/// Sorts paths of one mount that have their first `common` bytes in common.
 fn sort_paths(text: &str, places: &mut [PathSpan], common: usize) {
     let rest = |place: &PathSpan| place.of(text).as_bytes().get(common..).unwrap_or_default();
-    if places.len() <= FEW {
+    if places.len() <= FEW || common >= COMMON_BYTES_MAX {
         places.sort_unstable_by(|a, b| rest(a).cmp(rest(b)));
         return;
     }
@@ -162,6 +165,16 @@ mod tests {
         expected.sort_unstable();
         expected.dedup();
         let of_mount = paths.sorted().next().expect("there are some");
+        assert_eq!(of_mount.iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn paths_longer_than_any_index_takes_are_sorted_too() {
+        let long = "a".repeat(3 * COMMON_BYTES_MAX);
+        let mut paths = WaitingPaths::default();
+        (0..2 * FEW).rev().for_each(|at| paths.push(MountId(1), &format!("{long}{at:02}")));
+        let of_mount = paths.sorted().next().expect("there are some");
+        let expected: Vec<String> = (0..2 * FEW).map(|at| format!("{long}{at:02}")).collect();
         assert_eq!(of_mount.iter().collect::<Vec<_>>(), expected);
     }
 

@@ -282,7 +282,7 @@ impl<'c> Warming<'c> {
     }
 }
 
-/// Which records hold the secrets of a mount; `None` if it has none, or has them in two places for now.
+/// Which records hold the secrets of a mount; `None` if it has none, or is being upgraded and has them as records of both kinds.
 fn kind_of(mount: &Mount) -> Option<u8> {
     match mount.entry.kind.kv()? {
         KvState::V1 => Some(kind::KV_ONE),
