@@ -172,10 +172,19 @@ class Server:
     def __enter__(self):
         try:
             self.start()
+        except Skipped as why:
+            self.stop()
+            raise Skipped(f"{why}; {self.last_words()}") from why
         except BaseException:
             self.stop()
             raise
         return self
+
+    def last_words(self):
+        """The end of its log, which goes with its directory."""
+        log = self.directory / "log"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        return " / ".join(lines[-3:]) or "it said nothing"
 
     def __exit__(self, *_):
         self.stop()

@@ -221,8 +221,7 @@ impl Core {
         let (tell, told) = oneshot::channel();
         let threads = Arc::clone(&self.threads);
         let run = move || {
-            wait_for_last_request(&last, &*threads);
-            drop(last);
+            drop_behind_last_request(last, &*threads);
             // Nobody may be left to hear it.
             let _ = tell.send(());
         };
@@ -236,10 +235,12 @@ impl Core {
 }
 
 /// Requests that began before a seal end with the keys they have.
-fn wait_for_last_request(last: &Arc<NamespaceContext>, threads: &dyn Threads) {
+fn drop_behind_last_request(mut last: Arc<NamespaceContext>, threads: &dyn Threads) {
     for _ in 0..LAST_REQUEST_CHECKS {
-        if Arc::strong_count(last) == 1 {
-            return;
+        // Who holds it weakly gets it no more from here on.
+        match Arc::try_unwrap(last) {
+            Ok(context) => return drop(context),
+            Err(held) => last = held,
         }
         threads.pause(LAST_REQUEST_PAUSE);
     }

@@ -126,7 +126,9 @@ impl OpenedCore {
         Ok(Self { core, store })
     }
 
-    fn close(self) -> Result<(), String> {
+    /// Ends what the core has under way, which holds the store, and frees it for the server that is next.
+    async fn close(self) -> Result<(), String> {
+        self.core.seal().await.map_err(|error| format!("sealing the core: {error}"))?;
         self.store.close().map_err(|error| format!("closing the store: {error}"))
     }
 }
@@ -145,7 +147,7 @@ pub(super) fn create(directory: &Path) -> Result<String, String> {
     };
     let made = pollster::block_on(opened.core.initialize(&spec, SystemClock.now()))
         .map_err(|error| error.to_string())?;
-    opened.close()?;
+    pollster::block_on(opened.close())?;
     Initialized::hex(&made.keys).pop().ok_or_else(|| "no share was made".into())
 }
 
@@ -168,7 +170,7 @@ pub(super) fn fill(
         }
         pump(&opened.core, stage, plan, watched).await
     })?;
-    opened.close()?;
+    pollster::block_on(opened.close())?;
     Ok(took)
 }
 

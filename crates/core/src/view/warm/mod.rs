@@ -32,8 +32,6 @@ use gather::Gatherer;
 
 /// How long it waits before it begins: the first second after an unseal is for those who waited for it.
 const FIRST_REST: Duration = Duration::from_secs(1);
-/// How often it looks meanwhile whether there is still something to do.
-const FIRST_REST_LOOKS: u32 = 100;
 /// Secrets that are read and put in together; a quarter of a millisecond of work on a fast machine.
 const CHUNK_SECRETS_MAX: usize = 128;
 /// So many when they were read too slowly to come between two writes again and again.
@@ -59,14 +57,14 @@ pub(crate) fn start_warming(context: &Arc<NamespaceContext>) {
     {
         return;
     }
-    let root = Arc::clone(context);
     context.view.budget.warming.store(true, Ordering::Relaxed);
+    let (root, threads) = (Arc::downgrade(context), Arc::clone(&context.threads));
     let run = move || {
+        threads.pause(FIRST_REST);
+        // A server that was sealed meanwhile, or a core that is gone, waited for nobody here.
+        let Some(root) = root.upgrade() else { return };
         let mut warming = Warming::new(&root);
-        let outcome = match rest_first(&root) {
-            true => warming.warm_all(),
-            false => Err(WarmingEnd::Outdated),
-        };
+        let outcome = warming.warm_all();
         root.view.budget.warming.store(false, Ordering::Relaxed);
         warming.report(outcome);
     };
@@ -74,14 +72,6 @@ pub(crate) fn start_warming(context: &Arc<NamespaceContext>) {
         context.view.budget.warming.store(false, Ordering::Relaxed);
         tracing::warn!(%error, "no thread: secrets come into memory when they are asked for");
     }
-}
-
-/// Waits for as long as it has to; false where the server was sealed meanwhile, which waits for this.
-fn rest_first(root: &NamespaceContext) -> bool {
-    (0..FIRST_REST_LOOKS).all(|_| {
-        root.threads.pause(FIRST_REST / FIRST_REST_LOOKS);
-        !root.outdated.is_set()
-    })
 }
 
 /// Why no more secrets are read.

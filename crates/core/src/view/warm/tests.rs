@@ -309,3 +309,14 @@ fn nothing_is_started_for_no_secrets_and_an_unseal_with_some_reads_them() {
     }
     assert_eq!(in_memory(&core), reads.len());
 }
+
+#[test]
+fn a_core_that_is_gone_is_not_held_until_its_values_are_read() {
+    let (core, _) = filled();
+    let root = root_of(&core);
+    start_warming(&root);
+    assert!(root.view.is_warming());
+    let held = Arc::downgrade(&root);
+    drop((core, root));
+    assert!(held.upgrade().is_none(), "its store can be opened again");
+}
