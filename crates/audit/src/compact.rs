@@ -1,7 +1,8 @@
 //! What a record says at a device of `format=compact`: everything once, and nothing that its ids lead to.
 //!
 //! Names and their places are those of the full layout, so that who reads one reads the other. A token is told by its masks, an
-//! entity and a mount by their ids; policies, metadata and lifetimes are what these had. A request and its answer that are
+//! entity and a mount by their ids; policies, metadata and lifetimes are what these had. A version of a secret is told by its number, and what it
+//! holds by its masks; times, deletion and custom metadata are what that version has. A request and its answer that are
 //! written at once are one record, `exchange`. Otherwise the record of the answer names its request by the id,
 //! and says besides what a search asks of both at once: who, in which namespace, at which path, from which address and with which intent.
 //!
@@ -66,7 +67,7 @@ impl RecordWriter<'_> {
         push_namespace(request, &mut members);
         members.text("path", request.path);
         if let Some(remote) = request.remote {
-            members.text("remote_address", &remote.ip().to_string());
+            members.address("remote_address", remote.ip());
         }
         if let Some(intent) = request.headers.iter().find(|header| header.name == INTENT_HEADER) {
             self.headers(std::slice::from_ref(intent), members.name("headers"));
@@ -182,6 +183,22 @@ mod tests {
             text(RecordKind::Exchange, &subject(true), Some(&response), ""),
             r##"{"time":"1970-01-01T00:00:00Z","type":"exchange","auth":{"client_token":"#tok","accessor":"#acc","display_name":"token","entity_id":"e-1"},"request":{"id":"i","operation":"read","mount_accessor":"kv_1","path":"secret/data/b","data":{"v":"#x"}},"response":{"data":{"v":"#y"}}}"##
         );
+    }
+
+    #[test]
+    fn a_version_is_told_by_its_number_unless_something_of_it_is_to_be_seen() {
+        let data = br#"{"data":{"v":"y"},"metadata":{"created_time":"x","version":4}}"#;
+        let response = AuditResponse { is_version: true, data, ..AuditResponse::default() };
+        let record = text(RecordKind::Exchange, &subject(true), Some(&response), "");
+        let told = r##""response":{"data":{"data":{"v":"#y"},"metadata":{"version":4}}}}"##;
+        assert!(record.ends_with(told), "{record}");
+        let whole = r##""metadata":{"created_time":"#x","version":4}"##;
+        let other = AuditResponse { data, ..AuditResponse::default() };
+        let record = text(RecordKind::Exchange, &subject(true), Some(&other), "");
+        assert!(record.contains(whole), "{record}");
+        let named = AuditResponse { exempt: &["created_time"], ..response };
+        let record = text(RecordKind::Exchange, &subject(true), Some(&named), "");
+        assert!(record.contains(r#""metadata":{"created_time":"x","version":4}"#), "{record}");
     }
 
     #[test]

@@ -23,6 +23,12 @@ pub const SALT_BYTES: usize = 32;
 /// What a masked value starts with.
 pub const MASK_PREFIX: &str = "hmac-sha256:";
 
+/// The member of an answer that says what a version is besides its data.
+const METADATA: &[u8] = b"\"metadata\"";
+
+/// Longest value of a secret whose mask is remembered.
+const REMEMBERED_BYTES_MAX: usize = 1 << 10;
+
 /// Text that is not the JSON it was said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MalformedJson;
@@ -36,13 +42,15 @@ pub enum Secrecy {
     Raw,
 }
 
-/// What happens to the names of a listing.
+/// What is left out of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listing {
-    /// They are masked like everything else.
-    Kept,
-    /// Their number stands in their place.
-    Counted,
+pub(crate) enum Elision {
+    /// Nothing.
+    Nothing,
+    /// The names of a listing: their number stands in their place.
+    ListedNames,
+    /// What a version of a secret says of itself besides its data, but for its number.
+    VersionMetadata,
 }
 
 /// Masks values for one device.
@@ -51,7 +59,9 @@ pub(crate) struct Masker {
     /// The mask of no text: what a secret that does not end has in place of its end.
     of_nothing: String,
     /// Masks of what comes with request after request.
-    cache: MaskCache,
+    tokens: MaskCache,
+    /// Masks of values that may be read again.
+    values: MaskCache,
     secrecy: Secrecy,
 }
 
@@ -59,8 +69,8 @@ impl Masker {
     /// A masker under a device's salt.
     pub(crate) fn new(salt: &[u8; SALT_BYTES], secrecy: Secrecy) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, salt);
-        let mut masker =
-            Self { key, of_nothing: String::new(), cache: MaskCache::default(), secrecy };
+        let (tokens, values) = (MaskCache::of_tokens(), MaskCache::of_values());
+        let mut masker = Self { key, of_nothing: String::new(), tokens, values, secrecy };
         masker.of_nothing = masker.hash("");
         masker
     }
@@ -97,25 +107,31 @@ impl Masker {
         if self.secrecy == Secrecy::Raw || value.is_empty() {
             return self.push(value, out);
         }
+        self.push_known(&self.tokens, value, out);
+    }
+
+    fn push_known(&self, known: &MaskCache, value: &str, out: &mut Vec<u8>) {
         out.push(b'"');
-        self.cache.push(value, out, |out| self.push_hash(value, out));
+        known.push(value, out, |out| self.push_hash(value, out));
         out.push(b'"');
     }
 
-    /// Appends JSON text with its values masked, but for the texts that stand under the names in `exempt`.
+    /// Appends JSON text with its values masked, but for the texts that stand under the names in `exempt`, and without what is left out.
     pub(crate) fn json(
         &self,
         text: &[u8],
         exempt: &[&str],
-        listing: Listing,
+        elision: Elision,
         out: &mut Vec<u8>,
     ) -> Result<(), MalformedJson> {
-        if self.secrecy == Secrecy::Raw && listing == Listing::Kept {
+        if self.secrecy == Secrecy::Raw && elision == Elision::Nothing {
             out.extend_from_slice(text);
             return Ok(());
         }
-        // Of each array that is open, whether what stands directly in it is exempt. Objects have names of their own.
+        let mut depth = 0_usize;
+        // Of each array that is open, whether what stands directly in it is exempt. Objects have names of their own. Empty where nothing is.
         let mut open: Vec<bool> = Vec::new();
+        let is_any_exempt = !exempt.is_empty();
         // Whether the value that comes next stands under an exempt name.
         let mut is_named = false;
         let mut at = 0;
@@ -124,9 +140,17 @@ impl Masker {
             let quote = between.map_or(text.len(), |length| at + length);
             for &byte in &text[at..quote] {
                 match byte {
-                    b'{' => open.push(false),
-                    b'[' => open.push(is_named || open.last() == Some(&true)),
-                    b'}' | b']' => drop(open.pop().ok_or(MalformedJson)?),
+                    b'{' | b'[' => {
+                        depth += 1;
+                        if is_any_exempt {
+                            let is_exempt = is_named || open.last() == Some(&true);
+                            open.push(byte == b'[' && is_exempt);
+                        }
+                    }
+                    b'}' | b']' => {
+                        depth = depth.checked_sub(1).ok_or(MalformedJson)?;
+                        open.pop();
+                    }
                     _ => {}
                 }
                 is_named &= !matches!(byte, b'{' | b'[' | b',' | b'}' | b']');
@@ -150,14 +174,26 @@ impl Masker {
             out.push(b':');
             let value = skip_spaces(text, colon + 1);
             at = value;
-            let name = unquote(quoted)?;
-            is_named = exempt.contains(&&*name);
-            if listing == Listing::Counted && open.len() == 1 && is_listing(&name, text, value) {
-                at = value_end(text, value).ok_or(MalformedJson)?;
-                push_number(count(&text[value..at]), out);
+            if is_any_exempt {
+                is_named = exempt.contains(&&*unquote(quoted)?);
+            }
+            match elision {
+                Elision::ListedNames if depth == 1 && is_listing(quoted, text, value) => {
+                    at = value_end(text, value).ok_or(MalformedJson)?;
+                    push_number(count(&text[value..at]), out);
+                }
+                Elision::VersionMetadata if depth == 1 && quoted == METADATA => {
+                    if let Some((number, end)) = version_number(text, value) {
+                        out.extend_from_slice(b"{\"version\":");
+                        out.extend_from_slice(number);
+                        out.push(b'}');
+                        at = end;
+                    }
+                }
+                _ => {}
             }
         }
-        if open.is_empty() { Ok(()) } else { Err(MalformedJson) }
+        if depth == 0 { Ok(()) } else { Err(MalformedJson) }
     }
 
     fn push_value(&self, quoted: &[u8], out: &mut Vec<u8>) -> Result<(), MalformedJson> {
@@ -166,7 +202,11 @@ impl Masker {
             return Ok(());
         }
         let value = unquote(quoted)?;
-        self.push(&value, out);
+        // Finding the mask of a long value costs nearly as much as making it.
+        match (1..=REMEMBERED_BYTES_MAX).contains(&value.len()) {
+            true => self.push_known(&self.values, &value, out),
+            false => self.push(&value, out),
+        }
         if let Cow::Owned(text) = value {
             drop(Zeroizing::new(text));
         }
@@ -174,9 +214,33 @@ impl Masker {
     }
 }
 
-/// Names under which a listing stands, when its value is of the right kind.
-fn is_listing(name: &str, text: &[u8], value: usize) -> bool {
-    matches!((name, text.get(value)), ("keys", Some(b'[')) | ("key_info", Some(b'{')))
+/// Whether a listing stands under a name, and its value is of the right kind. The server writes these names, without escapes.
+fn is_listing(quoted: &[u8], text: &[u8], value: usize) -> bool {
+    matches!((quoted, text.get(value)), (b"\"keys\"", Some(b'[')) | (b"\"key_info\"", Some(b'{')))
+}
+
+/// The digits of the member `version` of the object that starts at `at`, and the place after it; `None` of anything else.
+fn version_number(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let mut number = None;
+    let mut next = skip_spaces(text, at + 1);
+    if text.get(at) != Some(&b'{') {
+        return None;
+    }
+    while text.get(next) == Some(&b'"') {
+        let name_end = string_end(text, next)?;
+        let start = skip_spaces(text, skip_spaces(text, name_end) + 1);
+        let end = value_end(text, start)?;
+        if &text[next..name_end] == b"\"version\"" {
+            let digits = text.get(start..end)?.trim_ascii();
+            let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+            number = is_number.then_some(digits);
+        }
+        next = skip_spaces(text, end);
+        if text.get(next) == Some(&b',') {
+            next = skip_spaces(text, next + 1);
+        }
+    }
+    (text.get(next) == Some(&b'}')).then_some((number?, next + 1))
 }
 
 /// The text of a JSON string.
@@ -266,9 +330,9 @@ mod tests {
         Masker::new(&[7; SALT_BYTES], Secrecy::Masked)
     }
 
-    fn masked(text: &str, exempt: &[&str], listing: Listing) -> Result<String, MalformedJson> {
+    fn masked(text: &str, exempt: &[&str], elision: Elision) -> Result<String, MalformedJson> {
         let mut out = Vec::new();
-        masker().json(text.as_bytes(), exempt, listing, &mut out)?;
+        masker().json(text.as_bytes(), exempt, elision, &mut out)?;
         Ok(String::from_utf8(out).unwrap())
     }
 
@@ -305,15 +369,32 @@ mod tests {
     }
 
     #[test]
+    fn a_value_has_its_own_mask_however_often_it_comes_and_however_long_it_is() {
+        let masker = masker();
+        for _ in 0..2 {
+            for bytes in
+                [1, 2, REMEMBERED_BYTES_MAX - 1, REMEMBERED_BYTES_MAX, REMEMBERED_BYTES_MAX + 1]
+            {
+                let value = "v".repeat(bytes);
+                let mut out = Vec::new();
+                masker
+                    .json(format!("[\"{value}\"]").as_bytes(), &[], Elision::Nothing, &mut out)
+                    .unwrap();
+                assert_eq!(String::from_utf8(out).unwrap(), format!("[{}]", h(&value)));
+            }
+        }
+    }
+
+    #[test]
     fn values_are_masked_and_all_else_stays() {
         let text = r#"{ "a" : "x" ,"b":[ "y",1, 1e3,true,null,{"c":"z"}],"d":{},"e":[],"":""}"#;
         let (x, y, z, none) = (h("x"), h("y"), h("z"), h(""));
         let expected = format!(
             r#"{{ "a":{x} ,"b":[ {y},1, 1e3,true,null,{{"c":{z}}}],"d":{{}},"e":[],"":{none}}}"#
         );
-        assert_eq!(masked(text, &[], Listing::Kept).unwrap(), expected);
-        assert_eq!(masked("\"x\"", &[], Listing::Kept).unwrap(), x);
-        assert_eq!(masked("null", &[], Listing::Kept).unwrap(), "null");
+        assert_eq!(masked(text, &[], Elision::Nothing).unwrap(), expected);
+        assert_eq!(masked("\"x\"", &[], Elision::Nothing).unwrap(), x);
+        assert_eq!(masked("null", &[], Elision::Nothing).unwrap(), "null");
     }
 
     #[test]
@@ -322,7 +403,7 @@ mod tests {
             for (open, close) in [("[", "]"), (r#"{"n":"#, "}")] {
                 let nested =
                     |value: &str| format!("{}{value}{}", open.repeat(depth), close.repeat(depth));
-                let got = masked(&nested("\"secret\""), &[], Listing::Kept).unwrap();
+                let got = masked(&nested("\"secret\""), &[], Elision::Nothing).unwrap();
                 assert_eq!(got, nested(&h("secret")), "{open} {depth}");
             }
         }
@@ -333,7 +414,7 @@ mod tests {
         let plain = h("a\"b\\c\u{e9}\n");
         for text in [r#""a\"b\\c\u00e9\n""#, r#""a\u0022b\u005cé\u000a""#] {
             let text = text.replace("b\\u005cé", "b\\u005cc\\u00e9");
-            assert_eq!(masked(&text, &[], Listing::Kept).unwrap(), plain, "{text}");
+            assert_eq!(masked(&text, &[], Elision::Nothing).unwrap(), plain, "{text}");
         }
     }
 
@@ -343,7 +424,7 @@ mod tests {
         let (p, t) = (h("p"), h("p"));
         let expected =
             format!(r#"{{"p":"1","q":{{"p":["2",["3"]]}},"s":{p},"\u0070":"3","t":[{t}],"p":4}}"#);
-        assert_eq!(masked(text, &["p"], Listing::Kept).unwrap(), expected);
+        assert_eq!(masked(text, &["p"], Elision::Nothing).unwrap(), expected);
     }
 
     /// `data` is what a KV secret is in: who exempts it does not mean the secret.
@@ -354,7 +435,7 @@ mod tests {
         let expected = format!(
             r#"{{"p":{{"a":{one},"b":[{two}],"p":"3"}},"q":{{"p":["4",{{"a":{five},"p":"6"}},"7",[{{"b":{eight}}},"9"]]}}}}"#
         );
-        assert_eq!(masked(text, &["p"], Listing::Kept).unwrap(), expected);
+        assert_eq!(masked(text, &["p"], Elision::Nothing).unwrap(), expected);
     }
 
     /// Whatever an exempt value is, it ends where it ends: what stands behind it is masked.
@@ -379,7 +460,7 @@ mod tests {
                 let text = |secret: &str| {
                     format!("{open}\"p\":{value},\"s\":{secret},\"p\":{value}{close}")
                 };
-                let got = masked(&text("\"x\""), &["p"], Listing::Kept).unwrap();
+                let got = masked(&text("\"x\""), &["p"], Elision::Nothing).unwrap();
                 assert_eq!(got, text(&h("x")));
             }
         }
@@ -390,8 +471,8 @@ mod tests {
     fn an_exempt_value_ends_before_the_next_name() {
         let text = r#"{"p":4,"q":"v","p":null,"keys":["a"]}"#;
         let expected = r#"{"p":4,"q":"v","p":null,"keys":1}"#;
-        assert_eq!(masked(text, &["p", "q"], Listing::Counted).unwrap(), expected);
-        assert_eq!(masked(text, &["p", "q", "keys"], Listing::Counted).unwrap(), expected);
+        assert_eq!(masked(text, &["p", "q"], Elision::ListedNames).unwrap(), expected);
+        assert_eq!(masked(text, &["p", "q", "keys"], Elision::ListedNames).unwrap(), expected);
     }
 
     #[test]
@@ -402,7 +483,7 @@ mod tests {
             for count in 0..6 {
                 let text = format!("{{\"keys\":[{}]}}", vec![entry; count].join(","));
                 let expected = format!("{{\"keys\":{count}}}");
-                assert_eq!(masked(&text, &[], Listing::Counted).unwrap(), expected, "{text}");
+                assert_eq!(masked(&text, &[], Elision::ListedNames).unwrap(), expected, "{text}");
             }
         }
     }
@@ -418,7 +499,50 @@ mod tests {
             (r#"{"keys":3}"#, r#"{"keys":3}"#),
             (r#"{"a":{"keys":[1,2]}}"#, r#"{"a":{"keys":[1,2]}}"#),
         ] {
-            assert_eq!(masked(text, &[], Listing::Counted).unwrap(), expected, "{text}");
+            assert_eq!(masked(text, &[], Elision::ListedNames).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn of_what_a_version_says_of_itself_its_number_is_left() {
+        let (x, y) = (h("x"), h("y"));
+        for (text, expected) in [
+            (
+                r#"{"data":{"a":"x"},"metadata":{"created_time":"t","custom_metadata":{"version":"}","b":[1,{"version":7}]},"destroyed":false,"version":12}}"#,
+                format!(r#"{{"data":{{"a":{x}}},"metadata":{{"version":12}}}}"#),
+            ),
+            (
+                r#"{ "metadata" : { "version" : 3 , "a" : "x" } , "b" : "y" }"#,
+                format!(r#"{{ "metadata":{{"version":3}} , "b":{y} }}"#),
+            ),
+            // What a secret calls so is the secret.
+            (
+                r#"{"data":{"metadata":{"version":1,"a":"x"}},"metadata":{"version":2}}"#,
+                format!(
+                    r#"{{"data":{{"metadata":{{"version":1,"a":{x}}}}},"metadata":{{"version":2}}}}"#
+                ),
+            ),
+            // Nothing that has no number is told by one.
+            (r#"{"metadata":{"version":"x"}}"#, format!(r#"{{"metadata":{{"version":{x}}}}}"#)),
+            (r#"{"metadata":{"version":-1}}"#, r#"{"metadata":{"version":-1}}"#.to_owned()),
+            (r#"{"metadata":{"a":"x"}}"#, format!(r#"{{"metadata":{{"a":{x}}}}}"#)),
+            (
+                r#"{"metadata":["version","x"]}"#,
+                format!(r#"{{"metadata":[{},{x}]}}"#, h("version")),
+            ),
+            (r#"{"metadata":"x","a":"y"}"#, format!(r#"{{"metadata":{x},"a":{y}}}"#)),
+            (r#"{"metadata":{},"a":null}"#, r#"{"metadata":{},"a":null}"#.to_owned()),
+        ] {
+            assert_eq!(masked(text, &[], Elision::VersionMetadata).unwrap(), expected, "{text}");
+            let (raw, mut out) = (Masker::new(&[7; SALT_BYTES], Secrecy::Raw), Vec::new());
+            raw.json(text.as_bytes(), &[], Elision::VersionMetadata, &mut out).unwrap();
+            let masked: serde_json::Value = serde_json::from_str(&expected).unwrap();
+            let raw: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            assert_eq!(
+                raw["metadata"].as_object().map(serde_json::Map::len),
+                masked["metadata"].as_object().map(serde_json::Map::len),
+                "{text}"
+            );
         }
     }
 
@@ -426,16 +550,25 @@ mod tests {
     fn text_that_is_cut_short_is_refused_at_every_place() {
         let text = r#"{"a":["x\"y",{"b":"z"}],"p":{"c":"d"}}"#;
         for cut in 1..text.len() {
-            assert_eq!(masked(&text[..cut], &["p"], Listing::Counted), Err(MalformedJson), "{cut}");
+            assert_eq!(
+                masked(&text[..cut], &["p"], Elision::ListedNames),
+                Err(MalformedJson),
+                "{cut}"
+            );
         }
-        assert_eq!(masked("]", &[], Listing::Kept), Err(MalformedJson));
+        let text = r#"{"data":{"a":"x"},"metadata":{"a":{"b":["y\"",1]},"version":12}}"#;
+        for cut in 1..text.len() {
+            let cut = masked(&text[..cut], &[], Elision::VersionMetadata);
+            assert_eq!(cut, Err(MalformedJson));
+        }
+        assert_eq!(masked("]", &[], Elision::Nothing), Err(MalformedJson));
     }
 
     #[test]
     fn raw_devices_mask_nothing() {
         let raw = Masker::new(&[7; SALT_BYTES], Secrecy::Raw);
         let mut out = Vec::new();
-        raw.json(br#"{"a":"x","keys":["n"]}"#, &[], Listing::Counted, &mut out).unwrap();
+        raw.json(br#"{"a":"x","keys":["n"]}"#, &[], Elision::ListedNames, &mut out).unwrap();
         assert_eq!(out, br#"{"a":"x","keys":1}"#);
     }
 }

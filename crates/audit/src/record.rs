@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use jiff::Timestamp;
 
-use crate::mask::{Listing, MalformedJson, Masker};
+use crate::mask::{Elision, MalformedJson, Masker};
 use crate::options::{RecordForm, RecordLayout};
 use crate::subject::{
     AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,
@@ -269,10 +269,10 @@ impl RecordWriter<'_> {
         let path = members.placed_text("path", request.path);
         if !request.data.is_empty() {
             let place = members.name("data");
-            self.masker.json(request.data, request.exempt, Listing::Kept, place)?;
+            self.masker.json(request.data, request.exempt, Elision::Nothing, place)?;
         }
         if let Some(remote) = request.remote {
-            members.text("remote_address", &remote.ip().to_string());
+            members.address("remote_address", remote.ip());
             members.number("remote_port", remote.port().into());
         }
         members.number("wrap_ttl", i64::try_from(request.wrap_ttl_secs).unwrap_or(i64::MAX));
@@ -326,13 +326,19 @@ impl RecordWriter<'_> {
             self.masker.push(error, data.name("error"));
             data.close();
         } else if !response.data.is_empty() && response.data != b"null" {
-            let counted = response.is_listing && self.form.elides_listings;
-            let listing = if counted { Listing::Counted } else { Listing::Kept };
+            let elision = match self.form.layout {
+                _ if response.is_listing && self.form.elides_listings => Elision::ListedNames,
+                // Whoever names what stays in the clear wants to see it.
+                RecordLayout::Compact if response.is_version && response.exempt.is_empty() => {
+                    Elision::VersionMetadata
+                }
+                _ => Elision::Nothing,
+            };
             // Those of tokens, as look-ups tell them: what a secret calls so is a secret.
             let tells = !self.form.masks_accessors && response.mount.class == "auth";
             let accessor: &[&str] = if tells { &["accessor"] } else { &[] };
             let exempt = [response.exempt, accessor].concat();
-            self.masker.json(response.data, &exempt, listing, members.name("data"))?;
+            self.masker.json(response.data, &exempt, elision, members.name("data"))?;
         }
         members.texts("warnings", response.warnings);
         if let Some(wrapped) = &response.wrapped {

@@ -93,7 +93,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("response.secret.lease_id", "a lease that is handed out or renewed; it opens nothing"),
     (
         "response.data",
-        "the answer; every text in it is masked but for `audit_non_hmac_response_keys`. With `elide_list_responses=true` a listing has numbers in place of names",
+        "the answer; every text in it is masked but for `audit_non_hmac_response_keys`. With `elide_list_responses=true` a listing has numbers in place of names. In compact records, `metadata` of a version of a secret is its number alone, where the mount has no such keys",
     ),
     ("response.data.error", "what the client hears of a request that failed"),
     ("response.warnings", "warnings that the client hears"),

@@ -130,6 +130,8 @@ pub struct AuditResponse<'a> {
     pub exempt: &'a [&'a str],
     /// Whether the data answers a listing.
     pub is_listing: bool,
+    /// Whether the data is a version of a secret with its metadata, to which the path and its number lead.
+    pub is_version: bool,
     /// What the client hears when the request failed; masked.
     pub error: Option<&'a str>,
     /// The token that is handed out.

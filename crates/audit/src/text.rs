@@ -1,5 +1,7 @@
 //! Pieces of JSON text, written by hand: a record is made for every request.
 
+use std::io::Write;
+use std::net::IpAddr;
 use std::ops::Range;
 
 use data_encoding::HEXLOWER;
@@ -139,6 +141,15 @@ impl<'o> ObjectWriter<'o> {
         let start = out.len();
         push_string(text, out);
         start..out.len()
+    }
+
+    /// Writes an address.
+    pub(crate) fn address(&mut self, name: &str, address: IpAddr) {
+        let out = self.name(name);
+        out.push(b'"');
+        // Memory takes all that is written.
+        let _ = write!(out, "{address}");
+        out.push(b'"');
     }
 
     /// Writes a member, unless it is zero.

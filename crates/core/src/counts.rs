@@ -89,10 +89,15 @@ pub(crate) struct HistogramSnapshot {
 impl Durations {
     /// Counts one.
     pub fn record(&self, took: Duration) {
+        self.record_alike(1, took);
+    }
+
+    /// Counts so many that took as long.
+    pub fn record_alike(&self, count: u64, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BUCKET_ENDS_US.partition_point(|end| end * 1_000 < nanos);
-        self.0.add(bucket, 1);
-        self.0.add(BUCKETS, nanos);
+        self.0.add(bucket, count);
+        self.0.add(BUCKETS, nanos.saturating_mul(count));
     }
 
     pub(crate) fn snapshot(&self) -> HistogramSnapshot {
@@ -136,5 +141,10 @@ mod tests {
         assert_eq!(snapshot.buckets[BUCKETS - 2..], [1, 1]);
         assert_eq!(snapshot.count(), 5);
         assert_eq!(snapshot.sum, Duration::from_micros(20_000_022));
+        durations.record_alike(3, Duration::from_micros(11));
+        durations.record_alike(0, Duration::from_micros(11));
+        let snapshot = durations.snapshot();
+        assert_eq!((snapshot.buckets[1], snapshot.count()), (4, 8));
+        assert_eq!(snapshot.sum, Duration::from_micros(20_000_055));
     }
 }

@@ -207,7 +207,12 @@ impl Timers {
 
     /// Counts one that began at `begin` and ends now.
     pub(crate) fn end(&self, timer: Timer, begin: Duration) {
-        self.record(timer, self.now().saturating_sub(begin));
+        self.end_alike(timer, 1, begin);
+    }
+
+    /// Counts so many that began at `begin` and end now.
+    pub(crate) fn end_alike(&self, timer: Timer, count: u64, begin: Duration) {
+        self.all[timer as usize].record_alike(count, self.now().saturating_sub(begin));
     }
 
     /// Counts one.

@@ -1,4 +1,4 @@
-//! What reads that are written down cannot do without besides: for each read the value and the time of its version become HMACs, the record is text in
+//! What reads that are written down cannot do without besides: for each read the value and, in Vault's form, the time of its version become HMACs, the record is text in
 //! Kallisto's form and as long as Kallisto's, each line is hashed with the hash of the line before it, and all lines of a turn go to the file with one
 //! write before the replies leave. What is the same in all records (who asks, with which policies, at which mount) is text from the start; the time of
 //! day is looked at once for a turn, and an id is no random number.
@@ -72,19 +72,22 @@ impl Audit {
             // As long as a date, which takes no calendar.
             self.time = format!("{:>20}.{:09}Z", now.as_secs(), now.subsec_nanos());
         }
-        let mut written = *b"2026-11-29T15:40:59.000000000Z";
-        written[21..29].copy_from_slice(format!("{:08}", self.number).as_bytes());
-        let masks = [value, &written].map(|text| hmac::sign(&self.key, text));
+        let value = hmac::sign(&self.key, value);
         match self.form {
             Form::Full => {
+                let mut written = *b"2026-11-29T15:40:59.000000000Z";
+                written[21..29].copy_from_slice(format!("{:08}", self.number).as_bytes());
+                let time = hmac::sign(&self.key, &written);
                 self.request("request", (AUTH, ASKED), name);
                 self.link();
                 self.request("response", (AUTH, ASKED), name);
-                self.answer(ANSWERED, &masks);
+                self.answer(ANSWERED, &value);
+                self.metadata(&time);
             }
             Form::Compact => {
                 self.request("exchange", (COMPACT_AUTH, COMPACT_ASKED), name);
-                self.answer(COMPACT_ANSWERED, &masks);
+                self.answer(COMPACT_ANSWERED, &value);
+                self.lines.extend_from_slice(br#""},"metadata":{"version":1}}}"#);
             }
         }
         self.link();
@@ -110,11 +113,15 @@ impl Audit {
         }
     }
 
-    fn answer(&mut self, begin: &str, [value, time]: &[hmac::Tag; 2]) {
+    fn answer(&mut self, begin: &str, value: &hmac::Tag) {
         let out = &mut self.lines;
         out.extend_from_slice(begin.as_bytes());
         out.extend_from_slice(b"\"data\":{\"data\":{\"value\":\"hmac-sha256:");
         push_hex(value.as_ref(), out);
+    }
+
+    fn metadata(&mut self, time: &hmac::Tag) {
+        let out = &mut self.lines;
         out.extend_from_slice(b"\"},\"metadata\":{\"created_time\":\"hmac-sha256:");
         push_hex(time.as_ref(), out);
         out.extend_from_slice(br#"","custom_metadata":null,"deletion_time":"hmac-sha256:a0599034dbf45e4e891c3f634213844f8a7d8c40661c2b4613af33c20e56cb21","destroyed":false,"version":1}}}"#);

@@ -33,7 +33,7 @@ use crate::authz::judge::{Judgement, PolicyDecision, authenticate, authorize, na
 use crate::caller::call::{AnswerShape, AuthorizedCall, AuthzRequest};
 use crate::caller::spelling::SYSTEM;
 use crate::limits::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX};
-use crate::pipeline::audit::{AlikeFields, AuditBatch};
+use crate::pipeline::audit::{AlikeFields, AuditBatch, GatheringDevices};
 use crate::pipeline::compute::is_heavy_to_judge;
 use crate::pipeline::stages::{NextStep, read_at_once};
 use crate::records::engine_kind::EngineKind;
@@ -70,6 +70,15 @@ struct AlikeReads {
     mount: Arc<Mount>,
     /// The names of the policies that grant them.
     granted_by: Vec<String>,
+}
+
+/// Where the records of a read go.
+struct Gathering<'g> {
+    gathered: &'g mut AuditBatch,
+    /// At which it is written down.
+    devices: GatheringDevices,
+    /// The shape that its answer will have.
+    shape: AnswerShape,
 }
 
 impl Core {
@@ -199,11 +208,10 @@ impl FastPathCaller<'_> {
         gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
         if self.core.is_audited(request) {
-            if !self.core.can_gather(gathered) {
-                return None;
-            }
-            let gathered = Some((gathered, shape));
-            let answer = self.judge(request, AnswerShape::Whole, LIGHT_BODY_BYTES_MAX, gathered)?;
+            let devices = self.core.gathering_devices(gathered)?;
+            let gathering = Some(Gathering { gathered, devices, shape });
+            let answer =
+                self.judge(request, AnswerShape::Whole, LIGHT_BODY_BYTES_MAX, gathering)?;
             return Some(match shape {
                 AnswerShape::Whole => answer,
                 AnswerShape::Fields => answer.map(|whole| self.fields_of(request, whole)),
@@ -227,28 +235,28 @@ impl FastPathCaller<'_> {
         }
     }
 
-    /// Authorises and answers a read of at most so many bytes, and adds its records to those in `gathered`, of an answer that will have this shape.
+    /// Authorises and answers a read of at most so many bytes, and adds its records to what is gathered.
     fn judge(
         &self,
         request: &Request<'_>,
         shape: AnswerShape,
         bytes_max: usize,
-        gathered: Option<(&mut AuditBatch, AnswerShape)>,
+        gathering: Option<Gathering<'_>>,
     ) -> Option<Result<Response, Error>> {
         let (mount, inside) = self.route(request.path.as_str())?;
         let mount: &Arc<Mount> = &mount;
         let engine = registry::driver(mount.entry.kind);
         // A token that is shown is not looked at there.
         if let Some(route) = engine.open_route(inside) {
-            let is_whole = shape == AnswerShape::Whole && gathered.is_none();
+            let is_whole = shape == AnswerShape::Whole && gathering.is_none();
             let answer = is_whole.then(|| read_at_once(mount, inside, route, request.now));
             return answer.flatten().map(Ok);
         }
         let asked = AuthzRequest::below(mount, inside, request).shaped(shape);
         let capability = asked.capability();
-        let is_audited = gathered.is_some();
+        let is_audited = gathering.is_some();
         // Of a protocol without headers, which could be in a record.
-        let has_headers = gathered.as_ref().is_none_or(|(_, told)| *told == AnswerShape::Whole);
+        let has_headers = gathering.as_ref().is_none_or(|told| told.shape == AnswerShape::Whole);
         let is_bare = request.query.is_empty() && !has_headers;
         // Taken out: it is put back below, if it is still what such a read says.
         let alike = if is_audited && is_bare { self.alike.take() } else { None };
@@ -265,23 +273,25 @@ impl FastPathCaller<'_> {
             Ok(call) => engine.read_fast(bytes_max, self.context, &call, mount, inside)?,
             Err(refusal) => Err(refusal),
         };
-        let Some((gathered, _)) = gathered else { return Some(answer) };
+        let Some(Gathering { gathered, devices, .. }) = gathering else { return Some(answer) };
         if let Some(mut alike) = alike.filter(|_| is_allowed) {
             let fields = &mut alike.fields;
-            let answer = self.core.gather_alike(mount, request, gathered, fields, answer)?;
+            let place = (gathered, &devices);
+            let answer = self.core.gather_alike(mount, request, place, fields, answer)?;
             self.alike.set(Some(alike));
             return Some(answer);
         }
+        let kept = (is_allowed && is_bare).then(|| granted_by.clone());
         let judgement = Judgement {
             mount: Some(mount),
             bearer: Some((self.token, &self.context.view)),
             capability,
-            decision: Some(PolicyDecision { is_allowed, granted_by: granted_by.clone() }),
+            decision: Some(PolicyDecision { is_allowed, granted_by }),
             is_refused: !is_allowed,
         };
-        let (answer, fields) =
-            self.core.gather(self.context, request, gathered, judgement, answer)?;
-        if is_allowed && is_bare {
+        let place = (gathered, devices);
+        let (answer, fields) = self.core.gather(self.context, request, place, judgement, answer)?;
+        if let Some(granted_by) = kept {
             self.alike.set(Some(AlikeReads { fields, mount: Arc::clone(mount), granted_by }));
         }
         Some(answer)

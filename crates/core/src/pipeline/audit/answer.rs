@@ -72,6 +72,8 @@ pub(super) fn with_described<T>(
             | Response::Merged(logical),
         ) => {
             response.data = &logical.data;
+            response.is_version = matches!(answer, Ok(Response::Logical(_)))
+                && mount.is_some_and(|mount| reads_version(mount, request));
             response.lease_id = logical.lease.as_ref().map_or("", |lease| &lease.id);
             response.warnings = &logical.warnings;
             let touched = logical.touched.iter().map(|one| touched(one.operation, &one.path));
@@ -89,6 +91,14 @@ pub(super) fn with_described<T>(
             tell(&response, class_of(error))
         }
     }
+}
+
+/// Whether a request reads a version of a secret.
+fn reads_version(mount: &Mount, request: &Request<'_>) -> bool {
+    let inside = request.path.as_str().strip_prefix(&*mount.entry.path);
+    request.operation == Operation::Read
+        && mount.entry.kind.has_versions()
+        && inside.is_some_and(|inside| inside.starts_with("data/"))
 }
 
 fn touched(operation: Operation, path: &str) -> audit::AuditTouched<'_> {

@@ -33,12 +33,15 @@ use crate::view::{Mount, NamespaceContext};
 #[derive(Default)]
 pub struct AuditBatch {
     /// The devices of all these reads, and for each what it is to write.
-    devices: Option<Arc<Vec<Arc<Device>>>>,
+    devices: Option<GatheringDevices>,
     records: Vec<FinishedRecords>,
     answered: Vec<AuditedRead>,
     /// Held by one that may become large.
     large: Option<OwnedSemaphorePermit>,
 }
+
+/// The devices at which reads are written down together.
+pub(crate) type GatheringDevices = Arc<Vec<Arc<Device>>>;
 
 /// What became of a read, to be counted when it was written down.
 struct AuditedRead {
@@ -48,7 +51,7 @@ struct AuditedRead {
 
 /// What the records of a read say of it but for its id and path, as its devices write it: of one caller, at one mount and by one grant.
 pub(crate) struct AlikeFields {
-    devices: Arc<Vec<Arc<Device>>>,
+    devices: GatheringDevices,
     /// Of each device.
     wholes: Vec<WholeFields>,
 }
@@ -76,14 +79,14 @@ impl AuditBatch {
     }
 
     /// Whether a read that these devices have to write can join.
-    fn takes(&self, devices: &Arc<Vec<Arc<Device>>>) -> bool {
+    fn takes(&self, devices: &GatheringDevices) -> bool {
         self.devices.as_ref().is_none_or(|known| Arc::ptr_eq(known, devices))
     }
 
     /// Adds a read and its answer at every device; nothing when one would not take them.
     fn add(
         &mut self,
-        devices: &Arc<Vec<Arc<Device>>>,
+        devices: &GatheringDevices,
         wholes: &[WholeFields],
         error: &str,
         (response, class): (&kallisto_audit::AuditResponse<'_>, &str),
@@ -107,13 +110,15 @@ impl AuditBatch {
 }
 
 impl Core {
-    /// Whether reads that are audited can be gathered now: asked before one is judged.
-    pub(crate) fn can_gather(&self, gathered: &AuditBatch) -> bool {
+    /// The devices that a read is written down at which joins those in `gathered`; `None` when none can. Asked before it is judged: a device that
+    /// comes or goes meanwhile might as well have come or gone after it.
+    pub(crate) fn gathering_devices(&self, gathered: &AuditBatch) -> Option<GatheringDevices> {
         let devices = self.audit.devices.list();
-        !self.audit.is_broken()
+        let can_gather = !self.audit.is_broken()
             && self.audit.headers().is_empty()
             && !devices.is_empty()
-            && gathered.takes(&devices)
+            && gathered.takes(&devices);
+        can_gather.then_some(devices)
     }
 
     /// Gathers the records of a read that was judged and answered, and returns what those of others may say alike. `None` for one that has to go the
@@ -122,11 +127,10 @@ impl Core {
         &self,
         context: &NamespaceContext,
         request: &Request<'_>,
-        gathered: &mut AuditBatch,
+        (gathered, devices): (&mut AuditBatch, GatheringDevices),
         judgement: Judgement<'_>,
         answer: AuditedAnswer,
     ) -> Option<(AuditedAnswer, AlikeFields)> {
-        let devices = self.audit.devices.list();
         let error = if judgement.is_refused { "permission denied" } else { "" };
         let mount = judgement.mount;
         let wholes = describe::with_described(self, context, request, judgement, |subject| {
@@ -143,10 +147,14 @@ impl Core {
         &self,
         mount: &Mount,
         request: &Request<'_>,
-        gathered: &mut AuditBatch,
+        (gathered, devices): (&mut AuditBatch, &GatheringDevices),
         alike: &mut AlikeFields,
         answer: AuditedAnswer,
     ) -> Option<AuditedAnswer> {
+        // Devices may have come and gone since.
+        if !Arc::ptr_eq(devices, &alike.devices) {
+            return None;
+        }
         let mut id = Vec::with_capacity(36);
         request.id.write(&mut id);
         let (id, path) = (std::str::from_utf8(&id).unwrap_or_default(), request.path.as_str());
@@ -164,11 +172,6 @@ impl Core {
         (alike, error): (&AlikeFields, &str),
         answer: AuditedAnswer,
     ) -> Option<AuditedAnswer> {
-        // Devices may have come and gone since.
-        let is_now = Arc::ptr_eq(&self.audit.devices.list(), &alike.devices);
-        if !is_now || !self.can_gather(gathered) {
-            return None;
-        }
         let is_sound = answer::with_described(mount, request, &answer, |response, class| {
             gathered.add(&alike.devices, &alike.wholes, error, (response, class))
         });
@@ -191,10 +194,9 @@ impl Core {
         let submitted = devices.iter().zip(records).map(|(device, records)| device.submit(records));
         let begin = self.services.timers.now();
         let is_written = any_written(submitted.collect()).await;
-        for _ in &answered {
-            self.count_audited(Timer::AuditRequest, begin, is_written);
-            self.count_audited(Timer::AuditResponse, begin, is_written);
-        }
+        let count = answered.len() as u64;
+        self.count_audited(Timer::AuditRequest, count, begin, is_written);
+        self.count_audited(Timer::AuditResponse, count, begin, is_written);
         for AuditedRead { operation, outcome } in answered {
             let refused = || crate::metrics::outcome(&Err(Error::Unaudited));
             self.metrics.count(operation, if is_written { outcome } else { refused() });

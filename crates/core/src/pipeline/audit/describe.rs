@@ -151,6 +151,9 @@ fn headers_of(audit: &Audit, request: &Request<'_>) -> Vec<audit::RequestHeader>
     };
     intent.retain(|word| INTENTS.contains(&word.as_str()));
     intent.truncate(1);
+    if wanted.is_empty() && intent.is_empty() {
+        return Vec::new();
+    }
     let intent = audit::RequestHeader {
         name: audit::INTENT_HEADER.to_owned(),
         values: intent,

@@ -82,7 +82,7 @@ impl Core {
         }
         let begin = self.services.timers.now();
         let is_written = any_written(records.submit_requests()).await;
-        self.count_audited(Timer::AuditRequest, begin, is_written);
+        self.count_audited(Timer::AuditRequest, 1, begin, is_written);
         if is_written { Ok(()) } else { Err(Error::Unaudited) }
     }
 
@@ -105,7 +105,7 @@ impl Core {
         let begin = self.services.timers.now();
         let tickets = records.submit_responses(mount.as_deref(), request, &answer);
         let is_written = any_written(tickets).await;
-        self.count_audited(Timer::AuditResponse, begin, is_written);
+        self.count_audited(Timer::AuditResponse, 1, begin, is_written);
         if is_written {
             return answer;
         }
@@ -132,17 +132,23 @@ impl Core {
         let mount = answer::mount_at(context, request);
         let begin = self.services.timers.now();
         let is_written = any_written(records.submit_both(mount.as_deref(), request, &answer)).await;
-        self.count_audited(Timer::AuditRequest, begin, is_written);
-        self.count_audited(Timer::AuditResponse, begin, is_written);
+        self.count_audited(Timer::AuditRequest, 1, begin, is_written);
+        self.count_audited(Timer::AuditResponse, 1, begin, is_written);
         if is_written { answer } else { Err(Error::Unaudited) }
     }
 
-    /// Counts records that were handed to the devices at `begin`.
-    pub(super) fn count_audited(&self, timer: Timer, begin: Duration, is_written: bool) {
+    /// Counts the records of so many requests that were handed to the devices at `begin`.
+    pub(super) fn count_audited(
+        &self,
+        timer: Timer,
+        count: u64,
+        begin: Duration,
+        is_written: bool,
+    ) {
         let timers = &self.services.timers;
         match is_written {
-            true => timers.end(timer, begin),
-            false => timers.unaudited.add(usize::from(timer == Timer::AuditResponse), 1),
+            true => timers.end_alike(timer, count, begin),
+            false => timers.unaudited.add(usize::from(timer == Timer::AuditResponse), count),
         }
     }
 

@@ -16,6 +16,6 @@ mod gate;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use batch::AlikeFields;
 pub use batch::AuditBatch;
+pub(crate) use batch::{AlikeFields, GatheringDevices};
 pub(crate) use gate::OpenRecords;

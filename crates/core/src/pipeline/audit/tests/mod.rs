@@ -252,6 +252,34 @@ fn a_secret_that_memory_answers_is_one_compact_record() {
     assert_eq!(text(record, &["auth", "client_token"]), mask(ROOT));
     assert_eq!(text(record, &["response", "data", "data", "p"]), mask("canary"));
     assert!(text(record, &["request", "mount_accessor"]).starts_with("kv_"));
+    assert_eq!(shown_metadata(record), ["version"], "the path and this lead to the rest");
+}
+
+/// The names of what a record says of the version of a secret that was answered.
+fn shown_metadata(record: &Map) -> Vec<&str> {
+    let metadata = ["response", "data", "metadata"];
+    let shown = metadata.iter().try_fold(record, |map, name| map.get(*name)?.as_object());
+    shown.map(|all| all.keys().map(AsRef::as_ref).collect()).unwrap_or_default()
+}
+
+#[test]
+fn a_version_that_is_named_or_gone_is_told_as_much_as_is_needed() {
+    let site = Site::compact(settings(RouteAccess::Token));
+    site.root(Update, "secret/data/a", r#"{"data":{"metadata":"canary","version":"v"}}"#).unwrap();
+    site.root(Update, "secret/data/a", r#"{"data":{"p":"canary"}}"#).unwrap();
+    let read = |query: &str| {
+        let query = vec![("version".to_owned(), query.to_owned())];
+        let asked = Request { query, ..request(Some(ROOT), Read, "secret/data/a", "") };
+        site.recorded(|| site.ask(&asked)).0.pop().unwrap()
+    };
+    let first = read("1");
+    assert_eq!(shown_metadata(&first), ["version"]);
+    assert!(text(&first, &["response", "data", "data", "metadata"]).starts_with("hmac-sha256:"));
+    site.root(Update, "secret/delete/a", r#"{"versions":[1]}"#).unwrap();
+    assert!(shown_metadata(&read("1")).len() > 3, "why there is no data is in the record");
+    let tune = r#"{"audit_non_hmac_response_keys":["created_time"]}"#;
+    site.root(Update, "sys/mounts/secret/tune", tune).unwrap();
+    assert!(shown_metadata(&read("2")).len() > 3, "a mount that shows some of it shows it here");
 }
 
 #[test]
