@@ -222,7 +222,8 @@ pub trait Store: Records + Send + Sync {
     /// Figures for operators.
     fn stats(&self) -> StoreStats;
 
-    /// Finishes what was begun and refuses everything from then on. A second close does nothing.
+    /// Finishes what was begun and refuses everything from then on. A second close does nothing. A directory is free for who opens it next when
+    /// the last who holds the store lets go of it: a core holds it until it is sealed and dropped.
     ///
     /// # Errors
     /// What the last writes to the disk said; the store is closed either way.
