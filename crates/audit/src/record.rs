@@ -269,7 +269,7 @@ impl RecordWriter<'_> {
         let path = members.placed_text("path", request.path);
         if !request.data.is_empty() {
             let place = members.name("data");
-            self.masker.json(request.data, request.exempt, Elision::Nothing, place)?;
+            self.masker.sent_json(request.data, request.exempt, place)?;
         }
         if let Some(remote) = request.remote {
             members.address("remote_address", remote.ip());

@@ -93,11 +93,12 @@ pub(super) fn with_described<T>(
     }
 }
 
-/// Whether a request reads a version of a secret.
-fn reads_version(mount: &Mount, request: &Request<'_>) -> bool {
+/// Whether a request reads a version of a secret that there is. One of a snapshot is there as long as the snapshot is loaded.
+pub(super) fn reads_version(mount: &Mount, request: &Request<'_>) -> bool {
     let inside = request.path.as_str().strip_prefix(&*mount.entry.path);
     request.operation == Operation::Read
         && mount.entry.kind.has_versions()
+        && request.read_snapshot().is_none()
         && inside.is_some_and(|inside| inside.starts_with("data/"))
 }
 

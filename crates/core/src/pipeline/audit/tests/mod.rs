@@ -275,6 +275,17 @@ fn a_version_that_is_named_or_gone_is_told_as_much_as_is_needed() {
     let first = read("1");
     assert_eq!(shown_metadata(&first), ["version"]);
     assert!(text(&first, &["response", "data", "data", "metadata"]).starts_with("hmac-sha256:"));
+    let asked = |operation, path: &str, query: &str| {
+        let query = vec![(query.to_owned(), "1".to_owned())];
+        let request = Request { query, ..request(Some(ROOT), operation, path, "") };
+        let context = site.core.context.load_full().unwrap();
+        let mount = super::answer::mount_at(&context, &request).unwrap();
+        super::answer::reads_version(&mount, &request)
+    };
+    assert!(asked(Read, "secret/data/a", "version"));
+    assert!(!asked(Read, "secret/data/a", "read_snapshot_id"), "it goes with the snapshot");
+    assert!(!asked(Read, "secret/metadata/a", "version"));
+    assert!(!asked(Update, "secret/data/a", "version"));
     site.root(Update, "secret/delete/a", r#"{"versions":[1]}"#).unwrap();
     assert!(shown_metadata(&read("1")).len() > 3, "why there is no data is in the record");
     let tune = r#"{"audit_non_hmac_response_keys":["created_time"]}"#;
