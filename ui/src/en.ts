@@ -11,6 +11,7 @@ export * as libJson from './en/lib/json.ts';
 export * as libKinds from './en/lib/kinds.ts';
 export * as libLogins from './en/lib/logins.ts';
 export * as libOidc from './en/lib/oidc.ts';
+export * as libPaths from './en/lib/paths.ts';
 export * as libPhrase from './en/lib/phrase.ts';
 export * as libReveal from './en/lib/reveal.ts';
 export * as libSearch from './en/lib/search.ts';

@@ -1,9 +1,10 @@
 // What needs no browser: JSON that keeps numbers, file formats, differences and the merge of three.
-import { secondsToWait } from '../src/lib/api.ts';
+import { encodePath, secondsToWait } from '../src/lib/api.ts';
 import { diffData, lineDiff, parts } from '../src/lib/diff.ts';
 import { guess, parseCsv, parseEnv, parseJsonText, write, type Entry } from '../src/lib/formats.ts';
 import { kindOf } from '../src/lib/kinds.ts';
 import { Num, parseJson, writeJson, type Data } from '../src/lib/json.ts';
+import { pathFault } from '../src/lib/paths.ts';
 import { parseProm } from '../src/lib/prom.ts';
 import { parseQuery } from '../src/lib/search.ts';
 import { bytes, named, span, visible } from '../src/lib/time.ts';
@@ -66,6 +67,18 @@ export const units: Flow[] = [
     ok(kindOf(token(4_102_444_800))?.label.includes('2100-01-01'), 'the end is told');
     for (const exp of [1e15, -1e15, 1e300, '2100', null]) ok(kindOf(token(exp))?.label.startsWith('JWT'), `no end for ${exp}`);
     equal([kindOf(parseJson('{"a":1}'))?.label, kindOf(parseJson('{"a":1,"b":2}'))?.label], ['1 key inside', '2 keys inside'], 'one and two');
+  } },
+  { name: 'unit: a path that the browser would make another one of has no address, and others are refused in the words of the server', run: async () => {
+    const refused = (path: string): string => { try { encodePath(path); return ''; } catch (error) { return (error as Error).message; } };
+    const dots = "path has a '.' or '..' segment";
+    for (const path of ['.', '..', 'a/..', '../a', 'a/./b', 'a/../b', 'a/../', '../../mounts']) equal([refused(path), pathFault(path)], [dots, dots], path);
+    for (const path of ['\ud800', 'a/\udc00b']) equal(refused(path), 'path is not valid UTF-8', 'half a character');
+    for (const [path, encoded] of [['.env', '.env'], ['..a/b..', '..a/b..'], ['...', '...'], ['a/%2e%2e/b', 'a/%252e%252e/b'], ['a b/\u{1f511}', 'a%20b/%F0%9F%94%91'], ['a/', 'a/'], ['', '']] as const) equal([encodePath(path), pathFault(path)], [encoded, undefined], path);
+    for (const path of ['\0', 'a\tb', 'a\u007f', 'a\u0085b']) equal(pathFault(path), 'path has a control character', JSON.stringify(path));
+    equal(pathFault('a\\b'), 'path has a backslash', 'backslash');
+    for (const path of ['/a', 'a//b', 'a//', '/']) equal(pathFault(path), 'path has an empty segment', path);
+    equal([pathFault('\u00e9'.repeat(512)), pathFault('\u00e9'.repeat(512) + 'a')], [undefined, 'path is longer than 1024 bytes'], 'bytes count');
+    equal([pathFault('a/'.repeat(32)), pathFault('a/'.repeat(32) + 'a')], [undefined, 'path has more than 32 segments'], 'depth');
   } },
   { name: 'unit: words of search, sizes, and names that hide something', run: async () => {
     equal(parseQuery('str owner:ada in:kv/apps/ key:DB_URL due:<30d') as unknown, { name: 'str', within: 'kv/apps/', metadata: 'owner=ada', key: 'DB_URL', due: '30d' } as unknown, 'search');

@@ -4,6 +4,7 @@
 // an `ApiError` with the server's words and the request id. Nothing else in the page calls `fetch` for the API.
 import * as en from '../en/lib/api.ts';
 import { parseJson, type Json } from './json.ts';
+import { addressFault } from './paths.ts';
 import { me, namespace, onSealed, onTokenEnd, server, serverNote, token } from './state.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'LIST';
@@ -95,9 +96,12 @@ function words(status: number): string {
   }
 }
 
-/** A path with its segments percent-encoded, as it stands in an address. */
-export const encodePath = (path: string): string =>
-  path.split('/').map(encodeURIComponent).join('/');
+/** A path with its segments percent-encoded, as it stands in an address. Throws the server's refusal where the browser would make another path of it. */
+export function encodePath(path: string): string {
+  const fault = addressFault(path);
+  if (fault !== undefined) throw new ApiError(400, [fault], '', path);
+  return path.split('/').map(encodeURIComponent).join('/');
+}
 
 /** Told of each request; the frame sets it (`lib/asked`). */
 export const onAsk: { run?: (method: Method, path: string, options: Options) => void } = {};
@@ -157,6 +161,7 @@ export async function call<T = Record<string, any>>(
   const text =
     options.text ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   const headers = headersOf(options);
+  const url = urlOf(path, options.query);
   onAsk.run?.(method, path, options);
   if (text !== undefined)
     headers['Content-Type'] =
@@ -165,7 +170,7 @@ export async function call<T = Record<string, any>>(
     let response: Response;
     let reply: Reply<T>;
     try {
-      response = await fetch(urlOf(path, options.query), {
+      response = await fetch(url, {
         method,
         headers,
         body: text,

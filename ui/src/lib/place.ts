@@ -1,5 +1,6 @@
 // Places: mount and path without a noun, as `kallisto kv` has them. The server finds the mount; a pasted API path (`kv/data/a`) is understood.
 import { call, tryCall } from './api.ts';
+import { addressFault } from './paths.ts';
 import { href } from './router.ts';
 import { namespace } from './state.ts';
 
@@ -43,11 +44,11 @@ export async function allMounts(): Promise<{ secret: Mount[]; auth: Mount[] }> {
 
 export const forgetMounts = (): void => cache.clear();
 
-/** Where what somebody typed or pasted is on this page: a path of the command line or of the API, or the whole address of either, or of this page. */
-export function hrefOf(text: string): string {
+/** What somebody typed or pasted: a path of the command line or of the API, or the whole address of either, or of this page. */
+function typed(text: string): { place: string; ns?: string | undefined } {
   const [, kind, encoded, query] =
     /^https?:\/\/[^/]+\/(v1|ui\/s)\/([^?#]*)(?:\?([^#]*))?/i.exec(text.trim()) ?? [];
-  if (encoded === undefined) return href(`s/${text.replace(/^\/+/, '').replace(/^v1\//, '')}`);
+  if (encoded === undefined) return { place: text.replace(/^\/+/, '').replace(/^v1\//, '') };
   const place = encoded
     .split('/')
     .map((part) => {
@@ -59,12 +60,20 @@ export function hrefOf(text: string): string {
     })
     .join('/');
   // An address of this page says its namespace, that of the API does not: it may be in a header.
-  return href(
-    `s/${place}`,
-    {},
-    kind?.toLowerCase() === 'v1' ? undefined : (new URLSearchParams(query).get('ns') ?? ''),
-  );
+  return {
+    place,
+    ns: kind?.toLowerCase() === 'v1' ? undefined : (new URLSearchParams(query).get('ns') ?? ''),
+  };
 }
+
+/** Where that is on this page. */
+export function hrefOf(text: string): string {
+  const { place, ns } = typed(text);
+  return href(`s/${place}`, {}, ns);
+}
+
+/** Why that leads nowhere; `undefined` if it is a place. */
+export const typedFault = (text: string): string | undefined => addressFault(typed(text).place);
 
 /** The mount of a place. */
 export async function findPlace(text: string): Promise<Place> {

@@ -2,8 +2,12 @@
 //
 // The path after `/ui/s/` is the place of `kallisto kv`, mount included; segments are percent-encoded, a final slash is a folder. The namespace is
 // always `?ns=`, and `href` keeps it. A screen with unsaved work sets `guard`, and is asked before it is left.
+//
+// Nothing here leaves `/ui/`: `href` makes no address of a path that a browser would resolve to another one (`lib/paths`), an address that decodes to such
+// a path has no screen, and `go` takes an address as the browser will read it, wherever it came from.
 import { signal } from '@preact/signals';
 import { encodePath } from './api.ts';
+import { addressFault } from './paths.ts';
 import { namespace } from './state.ts';
 
 export interface Route {
@@ -13,6 +17,10 @@ export interface Route {
 }
 
 export const route = signal<Route>({ path: '', query: new URLSearchParams() });
+/** All addresses of the page are below it. */
+const BASE = '/ui/';
+/** The path of what has no address: no screen is there, and the page says so. */
+const NOWHERE = 'nowhere';
 /** Asks whether unsaved work may be lost; resolves to true to go on. */
 export const guard = signal<(() => Promise<boolean>) | undefined>(undefined);
 
@@ -31,11 +39,13 @@ const decode = (text: string): string => {
 let moves = 0;
 
 function read(): void {
-  const path = location.pathname
+  const text = location.pathname
     .replace(/^\/ui\/?/, '')
     .split('/')
     .map(decode)
     .join('/');
+  // A browser leaves `..%2F` as it is: no screen is asked for what such an address decodes to.
+  const path = addressFault(text) === undefined ? text : NOWHERE;
   const query = new URLSearchParams(location.search);
   const ns = (query.get('ns') ?? '').replace(/^\/+|\/+$/g, '');
   const isMoved =
@@ -49,6 +59,17 @@ function read(): void {
   onMove.run?.();
 }
 
+/** An address as the browser resolves it, if that is below `/ui/` of this server: what came with `?to=` or a link may say anything. */
+export function within(url: string): string | undefined {
+  try {
+    const { origin, pathname, search, hash } = new URL(url, location.origin);
+    const isOurs = origin === location.origin && pathname.startsWith(BASE);
+    return isOurs ? pathname + search + hash : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The address of a route, in the namespace in view or in `ns`. */
 export function href(
   path: string,
@@ -60,15 +81,16 @@ export function href(
     if (value !== undefined && value !== '') pairs.set(key, String(value));
   if (ns) pairs.set('ns', ns);
   const text = pairs.toString().replaceAll('%2F', '/');
-  return `/ui/${encodePath(path)}${text && '?' + text}`;
+  return `${BASE}${addressFault(path) === undefined ? encodePath(path) : NOWHERE}${text && '?' + text}`;
 }
 
-/** Goes to an address made by `href`; `replace` leaves no step in the history. */
+/** Goes to an address, or home where that is not of this page; `replace` leaves no step in the history. */
 export async function go(url: string, replace = false): Promise<void> {
   if (guard.peek() && !(await guard.peek()?.())) return;
   guard.value = undefined;
-  if (url === location.pathname + location.search) return read();
-  history[replace ? 'replaceState' : 'pushState'](null, '', url);
+  const target = within(url) ?? href('');
+  if (target === location.pathname + location.search) return read();
+  history[replace ? 'replaceState' : 'pushState'](null, '', target);
   read();
   if (!replace) document.querySelector('main')?.scrollTo(0, 0);
 }

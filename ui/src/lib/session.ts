@@ -1,9 +1,12 @@
 // Who is signed in: the token, how long it lives, and how it goes.
 //
 // The token lives in the closure of `lib/state` and, unless it is a root token or the operator says `session = "memory"`, in `sessionStorage` of this tab:
-// never in localStorage, a cookie, an address or a log. A new tab asks a living one. Logout revokes what the page made by a login, and all tabs follow.
+// never in localStorage, a cookie, an address or a log. A new tab asks the living ones over a `BroadcastChannel`, which only pages of this origin in this
+// browser hear; one that may keep its token answers with it. Logout revokes what the page made by a login, and all tabs follow. With the session go the
+// places that it visited (`lib/prefs`).
 import * as en from '../en/lib/session.ts';
 import { ApiError, call, tryCall, type Auth } from './api.ts';
+import { forgetPlaces, ownPlaces } from './prefs.ts';
 import { cover, me, namespace, onTokenEnd, token, uiConfig, type Me } from './state.ts';
 
 const KEY = 'kallisto.session';
@@ -24,10 +27,17 @@ export const isEnding = (now: number): boolean =>
   me.value.ends > 0 &&
   me.value.ends - now < Math.min(WARN_MS, me.value.ttl * 250);
 
+/** Whether a session may be anywhere but in the memory of its tab: in storage, or in another tab. */
+const mayBeKept = (isRoot: boolean): boolean => !isRoot && uiConfig.peek().session !== 'memory';
+
 function keep(kept: Kept, isRoot: boolean): void {
-  if (isRoot || uiConfig.peek().session === 'memory') return sessionStorage.removeItem(KEY);
-  sessionStorage.setItem(KEY, JSON.stringify(kept));
+  if (mayBeKept(isRoot)) sessionStorage.setItem(KEY, JSON.stringify(kept));
+  else sessionStorage.removeItem(KEY);
 }
+
+/** Takes up the places of whoever is signed in, which may be where the session is. */
+const own = ({ entityId, isRoot, ends }: Me): void =>
+  ownPlaces(entityId && mayBeKept(isRoot) ? entityId : undefined, ends);
 
 function read(): Kept | undefined {
   try {
@@ -91,6 +101,7 @@ export async function signIn(
   }
   await told;
   keep({ token: given, isOurs: how.isOurs, mount: how.mount }, made.isRoot);
+  own(made);
   token.value = given;
   me.value = made;
   cover.value = '';
@@ -136,7 +147,10 @@ export async function resume(told?: Promise<unknown>): Promise<boolean> {
     await signIn(kept.token, kept, told);
     return true;
   } catch (error) {
-    if (error instanceof ApiError && error.status === 403) sessionStorage.removeItem(KEY);
+    if (error instanceof ApiError && error.status === 403) {
+      sessionStorage.removeItem(KEY);
+      forgetPlaces();
+    }
     return false;
   }
 }
@@ -163,16 +177,20 @@ function ask(): Promise<Kept | undefined> {
 export async function renew(): Promise<void> {
   const { auth } = await call('POST', 'auth/token/renew-self', { body: {}, ns: '' });
   const current = me.peek();
-  if (auth && current)
-    me.value = {
-      ...current,
-      ttl: auth.lease_duration,
-      ends: auth.lease_duration > 0 ? Date.now() + auth.lease_duration * 1000 : 0,
-    };
+  if (!auth || !current) return;
+  const longer: Me = {
+    ...current,
+    ttl: auth.lease_duration,
+    ends: auth.lease_duration > 0 ? Date.now() + auth.lease_duration * 1000 : 0,
+  };
+  own(longer);
+  me.value = longer;
 }
 
+/** Forgets all that this browser has of the session; a login that was begun and left is in the tab's storage too. */
 function forget(): void {
-  sessionStorage.removeItem(KEY);
+  sessionStorage.clear();
+  forgetPlaces();
   token.value = '';
   me.value = undefined;
 }
@@ -188,6 +206,7 @@ export async function signOut(revoke: boolean): Promise<void> {
 export function end(why: 'ended' | 'locked'): void {
   if (!token.peek()) return;
   sessionStorage.removeItem(KEY);
+  if (why === 'ended') forgetPlaces();
   token.value = '';
   cover.value = why;
 }
@@ -200,13 +219,7 @@ export function startSession(onOut: () => void): void {
   channel.addEventListener('message', (event) => {
     const data = event.data as { asks?: boolean; out?: boolean };
     const current = me.peek();
-    if (
-      data.asks &&
-      token.peek() &&
-      current &&
-      !current.isRoot &&
-      uiConfig.peek().session !== 'memory'
-    ) {
+    if (data.asks && token.peek() && current && mayBeKept(current.isRoot)) {
       channel.postMessage({
         kept: { token: token.peek(), isOurs: current.isOurs, mount: current.mount } satisfies Kept,
       });
@@ -224,8 +237,15 @@ export function startSession(onOut: () => void): void {
   setInterval(() => {
     const now = Date.now();
     const current = me.peek();
-    if (!token.peek() || !current) return;
-    if (current.ends > 0 && now >= current.ends) end('ended');
+    if (!current) return;
+    const isOver = current.ends > 0 && now >= current.ends;
+    // A session ends behind the lock too: what it visited is not for whoever comes then.
+    if (isOver && cover.peek() === 'locked') {
+      forgetPlaces();
+      cover.value = 'ended';
+    }
+    if (!token.peek()) return;
+    if (isOver) end('ended');
     else if (now - lastInput > Math.min(uiConfig.peek().idle_secs, 3600) * 1000) end('locked');
   }, 1000);
 }

@@ -7,20 +7,42 @@ import { renew, secondsLeft, signOut } from '../lib/session.ts';
 import { exact, span } from '../lib/time.ts';
 import { me, namespace } from '../lib/state.ts';
 import { toast } from '../lib/toasts.ts';
-import { confirm, open, Sheet } from './dialog.tsx';
+import { open, Sheet } from './dialog.tsx';
+import { Form } from './form.tsx';
 import { Button, Check, Segments, Tag } from './ui.tsx';
 
-/** Signs out; a pasted token is revoked only if one says so. */
+/** Whether the token goes too; `undefined` by any way out of the dialog is to stay signed in. */
+function HowToLeave({ close }: { close: (how?: 'keep' | 'revoke') => void }) {
+  return (
+    <Form name="sign-out" onSubmit={() => close('revoke')}>
+      <Sheet
+        title={en.revokeTheTokenToo}
+        actions={
+          <>
+            <Button onClick={() => close()} autofocus>
+              {common.cancel}
+            </Button>
+            <Button onClick={() => close('keep')}>{en.signOutAndKeepIt}</Button>
+            <Button type="submit" kind="danger">
+              {en.revokeItAndSignOut}
+            </Button>
+          </>
+        }
+      >
+        <p class="soft">{en.thisTokenWasPastedNotMade}</p>
+      </Sheet>
+    </Form>
+  );
+}
+
+/** Signs out, if whoever asked for it goes on; a pasted token is revoked only if one says so. */
 export async function leave(): Promise<void> {
   const current = me.peek();
   let revoke = current?.isOurs ?? false;
   if (current && !current.isOurs && !current.isRoot) {
-    revoke = await confirm({
-      title: en.revokeTheTokenToo,
-      text: en.thisTokenWasPastedNotMade,
-      action: en.revokeItAndSignOut,
-      danger: true,
-    });
+    const how = await open<'keep' | 'revoke'>((close) => <HowToLeave close={close} />);
+    if (how === undefined) return;
+    revoke = how === 'revoke';
   }
   await signOut(revoke);
   location.assign(

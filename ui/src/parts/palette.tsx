@@ -4,7 +4,7 @@ import * as en from '../en/parts/palette.ts';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { search, type Hit } from '../lib/search.ts';
 import { can } from '../lib/needs.ts';
-import { hrefOf } from '../lib/place.ts';
+import { hrefOf, typedFault } from '../lib/place.ts';
 import { go, href } from '../lib/router.ts';
 import { recent, theme } from '../lib/prefs.ts';
 import { namespace } from '../lib/state.ts';
@@ -148,7 +148,7 @@ function Palette({ close }: { close: () => void }) {
           }))
       : []),
     ...actions().filter((item) => item.text.toLowerCase().includes(low)),
-    ...(text
+    ...(text && typedFault(text) === undefined
       ? [
           {
             text: en.goToThePath(text),
@@ -156,6 +156,10 @@ function Palette({ close }: { close: () => void }) {
             icon: 'chev' as const,
             run: () => void go(hrefOf(text)),
           },
+        ]
+      : []),
+    ...(text
+      ? [
           {
             text: en.allResultsFor(text),
             hint: en.find,

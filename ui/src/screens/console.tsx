@@ -269,15 +269,7 @@ export function Console() {
       `${reply.status}\n${reply.status === 204 ? en.doneWithoutAnAnswer : writeJson(reply.body as Data, 2)}`,
     );
   });
-  if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} />;
-  const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = (loaded.data ?? [])
-    .filter((one) => {
-      const all = `${one.method} ${one.path} ${one.summary}`.toLowerCase();
-      return wanted.every((word) => all.includes(word));
-    })
-    .sort((a, b) => Number(isProtocol(a)) - Number(isProtocol(b)));
-  const curl = (): void => {
+  const curl = useAction(async () => {
     let made = '';
     try {
       made = sent();
@@ -286,11 +278,19 @@ export function Console() {
     }
     const ns = namespace.peek();
     const body = made ? ` -d ${quoted(made)}` : '';
-    void copy(
+    await copy(
       `curl -s -X ${method} -H "X-Vault-Token: $VAULT_TOKEN"${ns ? ` -H ${quoted(`X-Vault-Namespace: ${ns}`)}` : ''}${body} ${quoted(location.origin + urlOf(filled, query))}`,
       en.curlCommand,
     );
-  };
+  });
+  if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} />;
+  const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const shown = (loaded.data ?? [])
+    .filter((one) => {
+      const all = `${one.method} ${one.path} ${one.summary}`.toLowerCase();
+      return wanted.every((word) => all.includes(word));
+    })
+    .sort((a, b) => Number(isProtocol(a)) - Number(isProtocol(b)));
   return (
     <Page
       title={at ? <span class="mono">{visible(at)}</span> : en.apiConsole}
@@ -388,7 +388,7 @@ export function Console() {
             ) : (
               hasBody && <Field label={en.bodyJson} value={body} onInput={setBody} mono rows={6} />
             )}
-            <FormError error={run.error} />
+            <FormError error={run.error ?? curl.error} />
             <div class="row">
               <Button
                 kind={method === 'DELETE' ? 'danger' : 'primary'}
@@ -399,7 +399,7 @@ export function Console() {
               >
                 {en.send}
               </Button>
-              <Button icon="copy" onClick={curl}>
+              <Button icon="copy" onClick={() => void curl.run()}>
                 {en.copyAsCurl}
               </Button>
               {may === false && (

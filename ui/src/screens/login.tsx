@@ -161,11 +161,8 @@ export function Login() {
   const arrive = (): void => {
     const here = route.peek().path;
     void go(
-      back?.startsWith('/ui/')
-        ? back
-        : here.startsWith('login') || here === ''
-          ? href('')
-          : location.pathname + location.search,
+      back ??
+        (here.startsWith('login') || here === '' ? href('') : location.pathname + location.search),
       true,
     );
   };

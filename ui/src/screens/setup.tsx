@@ -6,7 +6,7 @@ import { ApiError, call } from '../lib/api.ts';
 import { copySecret } from '../lib/clipboard.ts';
 import { download } from '../lib/download.ts';
 import { useAction } from '../lib/load.ts';
-import { go, guard, href, route } from '../lib/router.ts';
+import { go, guard, href, route, within } from '../lib/router.ts';
 import { askServer } from '../lib/server.ts';
 import { server } from '../lib/state.ts';
 import { plural } from '../lib/time.ts';
@@ -462,7 +462,7 @@ export function UnsealSteps({ onOpen, onEmpty }: { onOpen: () => void; onEmpty?:
 
 export function Unseal() {
   const state = server.value;
-  const back = route.value.query.get('to') ?? '';
+  const back = within(route.value.query.get('to') ?? '');
   useEffect(() => {
     document.title = en.unsealKallisto;
   }, []);
@@ -470,7 +470,7 @@ export function Unseal() {
   return (
     <Outside title={en.thisServerIsSealed} sub={state.name}>
       <UnsealSteps
-        onOpen={() => void go(back.startsWith('/ui/') ? back : href('login'), true)}
+        onOpen={() => void go(back ?? href('login'), true)}
         onEmpty={() => void go(href('setup'), true)}
       />
       {back && (

@@ -2,6 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { Watched } from '../browser.ts';
 import { equal, ok, until } from '../assert.ts';
+import { Server } from '../server.ts';
 import type { Flow } from './index.ts';
 
 export const edges: Flow[] = [
@@ -530,6 +531,119 @@ export const edges: Flow[] = [
     await page.locator('.note.bad').waitFor({ timeout: 5000 });
     equal((await dev.must('GET', 'sys/namespaces/edgemeta'))['data'].custom_metadata, { owner: 'ada' }, 'its metadata is still there');
     await dev.api('DELETE', 'sys/namespaces/edgemeta');
+    await one.finish();
+  } },
+  { name: 'edges: a name that a path cannot have is refused in the dialog, in the words of the server, and leads nowhere', run: async ({ browser, dev }) => {
+    await dev.must('PUT', 'sys/policies/acl/victim', { policy: '# of somebody else' });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    const folder = '/ui/s/secret/apps/payments/';
+    await one.go(folder);
+    await page.getByRole('button', { name: 'New secret' }).first().click();
+    const dialog = page.getByRole('dialog');
+    const go = dialog.getByRole('button', { name: 'Go on' });
+    for (const name of ['..', '../app', 'a/../b', 'a/..', './a', '../../../v1/sys/mounts', 'a\\b', 'a\tb', 'a\u0085b', 'a//b', 'x'.repeat(1100), 'a/'.repeat(40) + 'a']) {
+      const { errors = [''] } = await dev.api('POST', 'sys/kallisto/kv/write', { writes: [{ path: `secret/metadata/apps/payments/${name}`, data: {} }] }) as { errors?: string[] };
+      const reason = /path (has|is) .*?(?= at byte|[;:]|$)/.exec(errors[0] ?? '')?.[0] ?? `no reason in ${errors[0]}`;
+      await dialog.getByLabel('Name').fill(name);
+      await dialog.getByText(reason).waitFor({ timeout: 3000 });
+      ok(await go.isDisabled(), `${name} cannot be sent`);
+      await dialog.getByLabel('Name').press('Enter');
+      equal(new URL(page.url()).pathname, folder, `after ${name}`);
+    }
+    await dialog.getByLabel('Name').fill('.env/..a');
+    await go.click();
+    await page.getByLabel('Key', { exact: true }).waitFor();
+    equal(new URL(page.url()).pathname, `${folder}.env/..a`, 'a name may begin with dots');
+    await one.go('/ui/policies/');
+    await page.getByRole('button', { name: 'New policy' }).click();
+    const form = page.locator('form[data-form="policy/new"]');
+    for (const [name, reason] of [['../../mounts', "path has a '.' or '..' segment"], ['a/../victim', "path has a '.' or '..' segment"], ['a\\b', 'path has a backslash'], ['n'.repeat(300), 'policy name is longer than 256 bytes']] as const) {
+      await form.getByLabel('Name').fill(name);
+      await form.getByRole('button', { name: 'Go on' }).click();
+      await form.getByText(reason).waitFor({ timeout: 3000 });
+      equal(new URL(page.url()).pathname, '/ui/policies/', `after ${name}`);
+    }
+    await page.keyboard.press('Escape');
+    // Names that are sent before they become an address.
+    for (const [url, opener, label, submit] of [['/ui/transit/transit/', 'New key', 'Name', 'Make it'], ['/ui/settings/mounts', 'New mount', 'Path', 'Mount'], ['/ui/people/logins/', 'Enable one', 'Path', 'Enable'], ['/ui/people/logins/userpass/', 'New user', 'Name', 'Make it']] as const) {
+      await one.go(url);
+      const before = one.urls.length;
+      await page.getByRole('button', { name: opener }).first().click();
+      await dialog.getByLabel(label, { exact: true }).fill('../x');
+      if (opener === 'New user') await dialog.getByLabel('Password').fill('correct horse battery');
+      await dialog.getByRole('button', { name: submit, exact: true }).click();
+      await dialog.getByText("path has a '.' or '..' segment").waitFor({ timeout: 3000 });
+      equal(one.urls.slice(before).filter((asked) => asked.endsWith('/x')), [], `nothing is sent by ${opener}`);
+      equal(new URL(page.url()).pathname, url, `after ${opener}`);
+      await page.keyboard.press('Escape');
+    }
+    await one.go('/ui/s/');
+    const box = page.getByLabel('Go to a path');
+    for (const text of ['secret/../../../v1/sys/mounts', `${dev.base}/ui/s/secret/%2e%2e/x`]) {
+      await box.fill(text);
+      await page.getByText("path has a '.' or '..' segment").waitFor({ timeout: 3000 });
+      await box.press('Enter');
+      equal(new URL(page.url()).pathname, '/ui/s/', `after ${text}`);
+    }
+    await one.finish();
+  } },
+  { name: 'edges: no link, way back or encoded slash leads out of the page, or to another route of the API', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    const at = (): string => { const url = new URL(page.url()); return url.pathname + url.search; };
+    for (const [to, wanted] of [['/ui/../v1/sys/seal-status', '/ui/'], ['/ui/%2e%2e/v1/x', '/ui/'], ['/ui/s/../../x', '/ui/'], ['//example.com/ui/', '/ui/'], ['/ui/s/../policies/', '/ui/policies/'], ['/ui/s/secret/?tab=import', '/ui/s/secret/?tab=import']] as const) {
+      await page.goto(`/ui/login?with=userpass&to=${encodeURIComponent(to)}`);
+      await page.getByLabel('User name').fill('ops');
+      await page.getByLabel('Password').fill('correct horse battery');
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+      await page.locator('.app').waitFor();
+      equal(at(), wanted, `by ${to}`);
+      await page.evaluate(() => sessionStorage.clear());
+    }
+    await one.login('ops');
+    for (const url of ['/ui/../v1/sys/mounts', '/ui/s/../../x']) {
+      await one.go('/ui/policies/');
+      await one.go(url);
+      await until(() => at() === '/ui/', `${url} leads home, not to ${at()}`);
+    }
+    // The server decodes an encoded slash, and the browser leaves it: the page asks for nothing by such a name.
+    for (const url of ['/ui/policies/..%2F..%2Fmounts', '/ui/s/secret%2F..%2F..%2Fx', '/ui/transit/transit/..%2Fx', '/ui/people/logins/..%2F..%2Fx/']) {
+      const before = one.urls.length;
+      await one.go(url);
+      await page.getByText('No screen of this page has this address.').waitFor({ timeout: 5000 });
+      await page.waitForTimeout(200);
+      equal(one.urls.slice(before).filter((asked) => /\/v1\/(sys\/mounts|(.+\/)?x)$/.test(asked)), [], `nothing is asked for by ${url}`);
+      await one.go('/ui/policies/');
+      await page.getByRole('heading', { name: 'Policies' }).waitFor();
+    }
+    await one.finish();
+  } },
+  { name: 'edges: a server that was unsealed leads to the page alone', run: async ({ browser }) => {
+    const server = await Server.durable();
+    try {
+      const made = await server.must('PUT', 'sys/init', { secret_shares: 1, secret_threshold: 1 }, '');
+      const one = await Watched.open(browser, server);
+      await one.page.goto(`/ui/unseal?to=${encodeURIComponent('/ui/../v1/sys/seal-status')}`);
+      await one.page.getByLabel('Your share').fill((made['keys_base64'] as string[])[0] ?? '');
+      await one.page.getByRole('button', { name: 'Enter the share' }).click();
+      await one.page.getByRole('heading', { name: 'Sign in to Kallisto' }).waitFor();
+      equal(new URL(one.page.url()).pathname, '/ui/login', 'where it leads');
+      await one.finish();
+    } finally { server.stop(); }
+  } },
+  { name: 'edges: a hidden value is one line at every width', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ada');
+    for (const width of [1440, 1280, 1200, 1100, 1024, 720, 390]) {
+      await page.setViewportSize({ width, height: 800 });
+      await one.go('/ui/s/secret/apps/payments/stripe');
+      await page.getByRole('button', { name: 'Reveal API_KEY' }).waitFor();
+      equal(await page.locator('.mask > [aria-hidden]').evaluateAll((all) => all.map((mask) => mask.getClientRects().length).filter((lines) => lines !== 1)), [], `lines at ${width} px`);
+      ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `${width} px: nothing is cut off sideways`);
+    }
     await one.finish();
   } },
 ];

@@ -67,6 +67,155 @@ export const session: Flow[] = [
     await until(() => page.evaluate(() => sessionStorage.getItem('kallisto.session') === null), 'the other tab is signed out too');
     await one.finish();
   } },
+  { name: 'session: signing out with a pasted token: every way out of the question but two stays signed in', run: async ({ browser, dev }) => {
+    const made = async (): Promise<string> => (await dev.must('POST', 'auth/token/create', { policies: ['admin'], no_parent: true }))['auth'].client_token as string;
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    const paste = async (token: string): Promise<void> => {
+      await page.goto('/ui/login');
+      await page.getByRole('button', { name: 'Token' }).click();
+      await page.getByLabel('Token').fill(token);
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+      await page.locator('.app').waitFor();
+    };
+    const ask = async (from = page): Promise<void> => {
+      await from.bringToFront();
+      await from.getByRole('button', { name: 'session and preferences' }).click();
+      await from.getByRole('button', { name: 'Sign out', exact: true }).click();
+      await from.getByRole('heading', { name: 'Revoke the token too?' }).waitFor();
+    };
+    const kept = await made();
+    await paste(kept);
+    const tab = await one.context.newPage();
+    one.watch(tab);
+    await tab.goto('/ui/shared');
+    await tab.getByRole('heading', { name: 'Shared by me' }).waitFor();
+    await ask();
+    await one.axe();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await ask();
+    await page.keyboard.press('Escape');
+    await ask();
+    await page.mouse.click(4, 4);
+    await ask(tab);
+    await tab.keyboard.press('Escape');
+    await page.waitForTimeout(500);
+    for (const each of [page, tab]) {
+      await each.locator('.app').waitFor({ timeout: 2000 });
+      equal(await each.getByRole('dialog').count(), 0, 'the question is gone');
+      ok(await each.evaluate(() => sessionStorage.getItem('kallisto.session')), 'the session is not');
+    }
+    await ask(tab);
+    await tab.getByRole('button', { name: 'Sign out and keep it' }).click();
+    for (const each of [page, tab]) await each.getByRole('heading', { name: 'Sign in to Kallisto' }).waitFor();
+    equal((await dev.api('GET', 'auth/token/lookup-self', undefined, kept))['status'], 200, 'the token is still there');
+    await tab.close();
+    const revoked = await made();
+    await paste(revoked);
+    await ask();
+    await page.getByRole('button', { name: 'Revoke it and sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in to Kallisto' }).waitFor();
+    equal((await dev.api('GET', 'auth/token/lookup-self', undefined, revoked))['status'], 403, 'the token is gone');
+    await one.finish();
+  } },
+  { name: 'session: names of secrets go with the session that saw them: at sign-out, at its end, and when somebody else signs in', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    let page = one.page;
+    const names = (): Promise<string[]> => page.evaluate(() => [...Object.entries(localStorage), ...Object.entries(sessionStorage)].filter(([, value]) => /payments|paypal|stripe/.test(String(value))).map(([key]) => key).sort());
+    const signIn = async (who: string): Promise<void> => {
+      await page.goto('/ui/login');
+      await page.getByRole('button', { name: 'People' }).click();
+      await page.getByLabel('User name').fill(who);
+      await page.getByLabel('Password').fill('correct horse battery');
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+      await page.getByRole('heading', { name: `Hello, ${who}` }).waitFor();
+    };
+    const visit = async (): Promise<void> => {
+      await page.goto('/ui/s/secret/apps/payments/stripe');
+      await page.getByRole('button', { name: 'Pin to home' }).click();
+      await page.goto('/ui/s/secret/apps/payments/paypal');
+      await page.getByRole('button', { name: 'Reveal PASSWORD' }).waitFor();
+      equal(await names(), ['kallisto.pinned', 'kallisto.recent'], 'places are kept over a reload');
+    };
+    const seen = async (who: string): Promise<number> => {
+      await page.getByRole('heading', { name: `Hello, ${who}` }).waitFor();
+      await page.waitForTimeout(300);
+      return page.locator('main').getByText('secret/apps/payments/').count();
+    };
+    const again = async (): Promise<void> => { const closed = page; page = await one.context.newPage(); one.watch(page); await closed.close(); };
+    await signIn('ada');
+    await visit();
+    // A second tab is told at once, and shows nothing of them to whoever signs in there next.
+    const first = page;
+    page = await one.context.newPage();
+    one.watch(page);
+    await page.goto('/ui/');
+    ok(await seen('ada') > 0, 'home shows them');
+    const token = await page.evaluate(() => (JSON.parse(sessionStorage.getItem('kallisto.session') ?? '{}') as { token?: string }).token ?? '');
+    equal((await dev.api('GET', 'auth/token/lookup-self', undefined, token))['status'], 200, 'the token lives');
+    await page.getByRole('button', { name: 'session and preferences' }).click();
+    await page.getByRole('button', { name: 'Sign out', exact: true }).click();
+    await page.getByRole('heading', { name: 'Sign in to Kallisto' }).waitFor();
+    equal(await names(), [], 'none after signing out');
+    equal((await dev.api('GET', 'auth/token/lookup-self', undefined, token))['status'], 403, 'the token that the page got is revoked');
+    await page.close();
+    page = first;
+    await page.getByRole('heading', { name: 'Sign in to Kallisto' }).waitFor();
+    equal(await names(), [], 'none in the other tab');
+    await signIn('ops');
+    equal(await seen('ops'), 0, 'the next person sees none');
+    await again();
+    // A session that ends by itself.
+    await signIn('ada');
+    await visit();
+    await dev.must('POST', 'auth/token/revoke', { token: await page.evaluate(() => (JSON.parse(sessionStorage.getItem('kallisto.session') ?? '{}') as { token?: string }).token ?? '') });
+    await page.getByRole('button', { name: 'Reveal PASSWORD' }).click();
+    await page.getByRole('heading', { name: 'The session has ended' }).waitFor();
+    equal(await names(), [], 'none after the session has ended');
+    await again();
+    // A tab that was closed leaves them to its person, and to nobody else.
+    await signIn('ada');
+    await visit();
+    await again();
+    await signIn('ada');
+    ok(await seen('ada') > 0, 'home shows them to the same person');
+    await again();
+    await signIn('ops');
+    equal([await seen('ops'), await names()], [0, []], 'nor to another');
+    await again();
+    // A session that ended while no page was open.
+    await signIn('ada');
+    await visit();
+    await page.evaluate(() => localStorage.setItem('kallisto.owner', JSON.stringify({ ...JSON.parse(localStorage.getItem('kallisto.owner') ?? '{}') as object, until: Date.now() - 1000 })));
+    await again();
+    await page.goto('/ui/login');
+    await page.getByRole('heading', { name: 'Sign in to Kallisto' }).waitFor();
+    equal(await names(), [], 'none after the end');
+    await one.context.close();
+    ok(one.faults.length === 0, one.faults.join());
+  } },
+  { name: 'session: a new tab is given the session of another, but never a root token, and none with session = "memory"', run: async ({ browser, dev }) => {
+    const given = async (how: 'tab' | 'memory', who: string): Promise<boolean> => {
+      const one = await Watched.open(browser, dev);
+      await dev.must('POST', 'sys/config/ui/settings', { session: how });
+      await one.login(who);
+      const tab = await one.context.newPage();
+      await tab.goto('/ui/');
+      await tab.locator('.app').or(tab.getByRole('heading', { name: 'Sign in to Kallisto' })).first().waitFor();
+      const isIn = await tab.locator('.app').count() > 0;
+      const told = await tab.evaluate(() => new Promise<string>((resolve) => {
+        const channel = new BroadcastChannel('kallisto');
+        channel.addEventListener('message', (event) => resolve(JSON.stringify(event.data)));
+        channel.postMessage({ asks: true });
+        setTimeout(() => resolve(''), 400);
+      }));
+      equal(told.includes('"token"'), isIn, `what other tabs hear of ${who} with ${how}`);
+      if (how === 'memory') equal(await one.page.evaluate(() => sessionStorage.length), 0, 'nothing is in storage');
+      await one.context.close();
+      return isIn;
+    };
+    try { equal([await given('tab', 'ada'), await given('tab', 'root'), await given('memory', 'ada')], [true, false, false], 'who is signed in in the new tab'); } finally { await dev.must('DELETE', 'sys/config/ui/settings'); }
+  } },
   { name: '29 every answer below /ui has the headers; names and metadata are text; framing is refused', run: async ({ browser, dev }) => {
     const wanted = { 'content-security-policy': /default-src 'none'.*require-trusted-types-for 'script'/, 'x-frame-options': /DENY/, 'referrer-policy': /no-referrer/, 'x-content-type-options': /nosniff/, 'cross-origin-opener-policy': /same-origin/, 'cross-origin-resource-policy': /same-origin/, 'permissions-policy': /clipboard-write/ };
     const shell = await (await fetch(`${dev.base}/ui/`)).text();

@@ -1,6 +1,7 @@
 // The words of `parts/me-menu.tsx`.
 export const revokeTheTokenToo = 'Revoke the token too?';
 export const thisTokenWasPastedNotMade = 'This token was pasted, not made by a login here. Revoking ends it everywhere, with all that it made.';
+export const signOutAndKeepIt = 'Sign out and keep it';
 export const revokeItAndSignOut = 'Revoke it and sign out';
 export const session = 'Session';
 export const doesNotEnd = 'does not end';

@@ -2,8 +2,8 @@
 import * as common from '../../en/common.ts';
 import * as en from '../../en/screens/policies/index.ts';
 import { useState } from 'preact/hooks';
-import { call, tryCall } from '../../lib/api.ts';
-import { useLoad } from '../../lib/load.ts';
+import { ApiError, call, tryCall } from '../../lib/api.ts';
+import { useAction, useLoad } from '../../lib/load.ts';
 import { go, href, route } from '../../lib/router.ts';
 import { me } from '../../lib/state.ts';
 import { visible } from '../../lib/time.ts';
@@ -16,6 +16,7 @@ import {
   Empty,
   Failed,
   Field,
+  FormError,
   LinkButton,
   Loading,
   Page,
@@ -24,6 +25,8 @@ import {
 import { PolicyEditor } from './editor.tsx';
 import { Simulate } from './simulator.tsx';
 
+/** The server's limit (`crates/auth/src/policy/limits.rs`), which it holds a name to only when a policy is saved. */
+const NAME_BYTES_MAX = 256;
 const BUILTIN = ['default', 'root'];
 export const TEMPLATES: Record<string, [string, string]> = {
   reader: [
@@ -127,19 +130,27 @@ function List() {
 
 function New({ close }: { close: (name?: string) => void }) {
   const [name, setName] = useState('');
+  // Whether a path can have the name is for the server to say, before somebody writes a policy for it; what else it asks of a name it says when one is saved.
+  const run = useAction(async () => {
+    const wanted = name.toLowerCase();
+    if (new TextEncoder().encode(wanted).length > NAME_BYTES_MAX)
+      throw new Error(en.policyNameIsLongerThan(NAME_BYTES_MAX));
+    try {
+      await call('GET', `sys/policies/acl/${wanted}`);
+    } catch (error) {
+      if (!(error instanceof ApiError) || (error.status !== 403 && error.status !== 404))
+        throw error;
+    }
+    close(wanted);
+  });
   return (
-    <Form
-      name="policy/new"
-      onSubmit={() => {
-        if (name) close(name.toLowerCase());
-      }}
-    >
+    <Form name="policy/new" onSubmit={() => (name ? run.run() : undefined)}>
       <Sheet
         title={en.newPolicy}
         actions={
           <>
             <Button onClick={() => close()}>{common.cancel}</Button>
-            <Button kind="primary" type="submit" disabled={!name}>
+            <Button kind="primary" type="submit" busy={run.busy} disabled={!name}>
               {common.goOn}
             </Button>
           </>
@@ -153,6 +164,7 @@ function New({ close }: { close: (name?: string) => void }) {
           autofocus
           hint={en.lowerCase}
         />
+        <FormError error={run.error} />
       </Sheet>
     </Form>
   );

@@ -13,6 +13,7 @@ import {
   placeText,
   type Place,
 } from '../../lib/place.ts';
+import { pathFault } from '../../lib/paths.ts';
 import { fromHere, go, href } from '../../lib/router.ts';
 import { toast } from '../../lib/toasts.ts';
 import { plural, visible } from '../../lib/time.ts';
@@ -26,7 +27,13 @@ const TYPED_FROM = 25;
 export function newSecret(place: Place): void {
   const New = ({ close }: { close: () => void }) => {
     const [name, setName] = useState('');
-    const wrong = /\/\/|^\/|\/$/.test(name) ? en.aNameDoesNotBeginOr : undefined;
+    // The longest of the paths by which the server will be asked for it.
+    const path = apiPath({ ...place, path: place.path + name }, 'metadata');
+    const wrong = /^\/|\/$/.test(name)
+      ? en.aNameDoesNotBeginOr
+      : name
+        ? pathFault(path)
+        : undefined;
     return (
       <Form
         name="secret/new"

@@ -1,7 +1,7 @@
 // For whoever may not list: a box for a path, which knows what was opened before.
 import * as en from '../../en/screens/secrets/goto.ts';
 import { useState } from 'preact/hooks';
-import { hrefOf } from '../../lib/place.ts';
+import { hrefOf, typedFault } from '../../lib/place.ts';
 import { recent } from '../../lib/prefs.ts';
 import { go } from '../../lib/router.ts';
 import { namespace } from '../../lib/state.ts';
@@ -10,6 +10,7 @@ import { Button, Field } from '../../parts/ui.tsx';
 
 export function GoTo({ start = '' }: { start?: string }) {
   const [text, setText] = useState(start);
+  const wrong = typedFault(text);
   const known = (recent.value ?? [])
     .filter((one) => one.startsWith(`${namespace.value}\n`))
     .map((one) => one.slice(one.indexOf('\n') + 1));
@@ -18,7 +19,7 @@ export function GoTo({ start = '' }: { start?: string }) {
       name="secrets/go"
       class="goto"
       onSubmit={() => {
-        if (text) void go(hrefOf(text));
+        if (text && wrong === undefined) void go(hrefOf(text));
       }}
     >
       <Field
@@ -28,6 +29,7 @@ export function GoTo({ start = '' }: { start?: string }) {
         mono
         placeholder="secret/apps/payments/stripe"
         list={known}
+        error={wrong}
       />
       <Button type="submit" icon="chev">
         {en.open}

@@ -10,4 +10,5 @@ export const builtIn = 'built in';
 export const yours = 'yours';
 export const beginWithOneOfThree = 'Begin with one of three';
 export const aTemplateIsATextTo = 'A template is a text to change, not a rule.';
+export const policyNameIsLongerThan = (bytes: number): string => `policy name is longer than ${bytes} bytes`;
 export const lowerCase = 'lower case';
