@@ -1,7 +1,8 @@
 //! Runs other programs: shows the command line first, then runs it where the workspace is.
 
 use std::env;
-use std::io::{self, BufRead, BufReader};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write as _};
 use std::process::{Command, ExitStatus, Stdio};
 
 use crate::steps::{StepOutcome, VerbStep};
@@ -60,10 +61,24 @@ impl Program {
         VerbStep::run(name, || self.run())
     }
 
+    /// Runs it as a step called `name`, all that it says to a file.
+    pub(crate) fn step_into(self, name: &str, log: &File) -> VerbStep {
+        VerbStep::run(name, || self.run_into(log))
+    }
+
     /// Runs it, its output to ours.
     pub(crate) fn run(self) -> StepOutcome {
         eprintln!("$ {}", self.shown());
         let ran = self.command().status();
+        self.outcome(ran)
+    }
+
+    /// Runs it without input, all that it says behind what a file has.
+    fn run_into(self, mut log: &File) -> StepOutcome {
+        let ran = writeln!(log, "$ {}", self.shown()).and_then(|()| {
+            let (output, errors) = (log.try_clone()?, log.try_clone()?);
+            self.command().stdin(Stdio::null()).stdout(output).stderr(errors).status()
+        });
         self.outcome(ran)
     }
 
@@ -136,6 +151,21 @@ mod tests {
         let program = Program::new("sh", ["-c", "echo one; echo two; exit 3"]);
         assert_eq!(program.run_reading(|line| lines.push(line.to_owned())), StepOutcome::Failed(3));
         assert_eq!(lines, ["one", "two"]);
+    }
+
+    #[test]
+    fn all_that_is_said_goes_into_a_file_behind_what_it_has() {
+        let path = env::temp_dir().join(format!("kallisto-xtask-log-{}", std::process::id()));
+        let log = File::create(&path).unwrap();
+        let says = |text: &str| Program::new("sh", ["-c".to_owned(), format!("{text}; exit 3")]);
+        assert_eq!(says("echo one; echo two >&2").run_into(&log), StepOutcome::Failed(3));
+        assert_eq!(says("cat; echo three").run_into(&log), StepOutcome::Failed(3));
+        let told = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(
+            told.lines().filter(|line| !line.starts_with('$')).collect::<Vec<_>>(),
+            ["one", "two", "three"]
+        );
     }
 
     #[test]
