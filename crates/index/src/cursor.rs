@@ -105,7 +105,13 @@ impl<'a> IndexCursor<'a> {
         if self.path.is_empty() {
             return None;
         }
-        Some(str::from_utf8(&self.path).expect("every path came in as a string"))
+        Some(text(&self.path))
+    }
+
+    /// What the path it stands on has behind `prefix`, if it begins with that.
+    pub(crate) fn peek_behind(&self, prefix: &str) -> Option<&str> {
+        let rest = self.path.strip_prefix(prefix.as_bytes())?;
+        (!self.path.is_empty()).then(|| text(rest))
     }
 
     /// The next copy answers for what lies behind this one's last path: a listing that looks
@@ -136,4 +142,9 @@ impl<'a> IndexCursor<'a> {
         });
         self.copy.leaf().prefix_into(&mut self.path);
     }
+}
+
+/// A path, or what it has behind a string that it begins with.
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).expect("every path came in as a string")
 }

@@ -42,10 +42,8 @@ enum Child<'a> {
     Outside,
 }
 
-fn child<'a>(prefix: &str, path: Option<&'a str>) -> Child<'a> {
-    let Some(rest) = path.and_then(|path| path.strip_prefix(prefix)) else {
-        return Child::Outside;
-    };
+fn child<'a>(prefix: &str, cursor: &'a IndexCursor<'_>) -> Child<'a> {
+    let Some(rest) = cursor.peek_behind(prefix) else { return Child::Outside };
     match rest.find('/') {
         Some(slash) => Child::Folder(&rest[..=slash]),
         None => Child::Leaf(rest),
@@ -75,7 +73,7 @@ pub(crate) fn list_each(
     let prefix = prefix_of(folder);
     seek_child_after(cursor, &prefix, after);
     for count in 0..limit {
-        match child(&prefix, cursor.peek()) {
+        match child(&prefix, cursor) {
             Child::Outside => return count,
             Child::Leaf(name) => {
                 each(name);
@@ -202,7 +200,7 @@ fn take_leaves(
 ) -> Beside {
     let mut beside = Beside::NoFolder;
     while paths.len() < limit {
-        match child(prefix, cursor.peek()) {
+        match child(prefix, cursor) {
             Child::Outside => break,
             Child::Leaf(name) => {
                 paths.push(format!("{}{name}", &prefix[root_bytes..]));
@@ -221,7 +219,7 @@ fn take_leaves(
 /// The next sub-folder from the cursor on, leaves passed over.
 fn next_folder(cursor: &mut IndexCursor<'_>, prefix: &str) -> Option<String> {
     loop {
-        match child(prefix, cursor.peek()) {
+        match child(prefix, cursor) {
             Child::Outside => return None,
             Child::Leaf(_) => cursor.advance(),
             Child::Folder(name) => return Some(name.to_owned()),
@@ -233,5 +231,5 @@ fn next_folder(cursor: &mut IndexCursor<'_>, prefix: &str) -> Option<String> {
 pub(crate) fn has_folder(cursor: &mut IndexCursor<'_>, folder: &str) -> bool {
     let prefix = prefix_of(folder);
     cursor.seek(Bound::Included(&prefix));
-    cursor.peek().is_some_and(|path| path.starts_with(&prefix))
+    cursor.peek_behind(&prefix).is_some()
 }

@@ -117,12 +117,15 @@ async fn write(kv: &Kv<'_>, asked: &ListQuery<'_>, page: ListPage) -> Result<Vec
     let (mut after, mut count) = (page.after, 0);
     loop {
         let wanted = STEP.min(most - count);
-        let mut last = String::new();
+        let (mut last, mut left) = (String::new(), wanted);
         let place = (asked.folder, after.as_deref());
         let found = asked.depth.names_each(&kv.mount.index, place, wanted, |name| {
             write_string(name, &mut data);
             data.push(b',');
-            name.clone_into(&mut last);
+            left -= 1;
+            if left == 0 {
+                name.clone_into(&mut last);
+            }
         });
         count += found;
         if count > LIST_ENTRIES_MAX {
