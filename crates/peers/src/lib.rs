@@ -16,6 +16,7 @@
 
 mod frame;
 mod identity;
+mod inquiry;
 pub mod limits;
 mod link;
 mod openings;

@@ -37,6 +37,12 @@ pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
 pub const UNHEARD_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a connection may be silent before the system asks whether its other end is still there.
 pub const KEEPALIVE_TIME: Duration = Duration::from_secs(10);
+/// How long a server hears no message before it asks a member whether it is one, and how often it asks. Leaders send ten in that time.
+pub const SILENCE: Duration = Duration::from_secs(1);
+/// Time for the answer to that, which a member gives that was let go, and that the others have to find out first.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long one that was told asks nobody.
+pub const TOLD_PAUSE: Duration = Duration::from_secs(60);
 /// Time between two chunks of a snapshot.
 pub const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -108,7 +108,9 @@ pub(crate) fn start(shared: &Arc<PortShared>, to: u64) -> PeerLink {
                     let (reader, mut writer) = tokio::io::split(stream);
                     let ended = tokio::select! {
                         ended = pour(&mut writer, first, &mut messages) => ended,
-                        ended = hear(reader, &shared_task) => ended,
+                        heard = hear(reader, &shared_task) => {
+                            heard.and_then(|_| Err(io::ErrorKind::UnexpectedEof.into()))
+                        }
                     };
                     if let Err(error) = ended {
                         tracing::debug!(peer = to, %error, "a peer's connection ended");
@@ -153,16 +155,29 @@ async fn pour(
     Ok(())
 }
 
+/// What a peer said on the lane of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// This server was removed.
+    Removed,
+    /// Nothing, and it closed the connection.
+    End,
+}
+
 /// Hears what a peer has to say on the lane of messages: that this server was removed, and nothing else. Its certificate says
 /// that it belongs to the same cluster.
-async fn hear(mut reader: ReadHalf<TlsStream<TcpStream>>, shared: &PortShared) -> io::Result<()> {
+pub(crate) async fn hear(
+    mut reader: ReadHalf<TlsStream<TcpStream>>,
+    shared: &PortShared,
+) -> io::Result<Heard> {
     let mut buffer = BytesMut::new();
     if let Some((FrameKind::Removed, _)) = frame::read(&mut reader, &mut buffer).await?
         && let Some(upper) = shared.upper.get()
     {
         upper.removed();
+        return Ok(Heard::Removed);
     }
-    Err(io::ErrorKind::UnexpectedEof.into())
+    Ok(Heard::End)
 }
 
 /// What becomes of a step in which the other end has to take something.

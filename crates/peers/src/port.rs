@@ -6,6 +6,7 @@ use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
@@ -18,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use crate::identity::{PeerIdentity, PeerTls, PortError};
 use crate::link::PeerLink;
 use crate::relay::{Answering, RelayedRequest, Unanswered};
-use crate::{link, relay, serve};
+use crate::{inquiry, link, relay, serve};
 
 /// What stands above the port: it hears messages and answers requests.
 pub trait Upper: Send + Sync {
@@ -68,6 +69,8 @@ pub(crate) struct PortShared {
     /// This server as it wants to be known; the number comes with the identity.
     pub(crate) own: Peer,
     pub(crate) upper: OnceLock<Arc<dyn Upper>>,
+    /// Whether a member sent a message since that was asked last.
+    pub(crate) has_heard: AtomicBool,
     state: Mutex<PortState>,
 }
 
@@ -97,6 +100,16 @@ impl PortShared {
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("{peer:016x}"))
     }
 
+    /// The member behind one that was asked before, by their numbers and round again; `None` where there is no other, or this server has no
+    /// identity to ask with.
+    pub(crate) fn peer_behind(&self, last: u64) -> Option<u64> {
+        let own = self.tls.load().as_ref()?.node_id;
+        let state = self.state();
+        let mut others = state.peers.keys().copied().filter(|&id| id != own);
+        let first = others.clone().next();
+        others.find(|&id| id > last).or(first)
+    }
+
     /// Whether a server is a member, as far as this one knows.
     pub(crate) fn is_member(&self, peer: u64) -> bool {
         self.state().peers.contains_key(&peer)
@@ -124,12 +137,17 @@ impl Port {
             tls: ArcSwapOption::empty(),
             own,
             upper: OnceLock::new(),
+            has_heard: AtomicBool::new(false),
             state: Mutex::default(),
         });
         let (stop, stopped) = watch::channel(false);
         let accepting = serve::accept(listener, Arc::clone(&shared));
+        let asking = inquiry::ask_in_silence(Arc::clone(&shared));
+        let both = async {
+            tokio::join!(accepting, asking);
+        };
         let threads = vec![
-            run("peers", connections, accepting, stopped.clone())?,
+            run("peers", connections, both, stopped.clone())?,
             run("relayed", answers, std::future::pending(), stopped)?,
         ];
         Ok(Self { shared, address, stop, threads: Mutex::new(threads) })

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -131,6 +132,8 @@ async fn messages(
         if !shared.is_member(from) {
             return Ok(());
         }
+        // Relaxed: it says nothing about other memory.
+        shared.has_heard.store(true, Ordering::Relaxed);
         upper.receive(from, message);
     }
     Err(io::ErrorKind::UnexpectedEof.into())

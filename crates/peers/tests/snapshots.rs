@@ -4,11 +4,13 @@
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use kallisto_peers::limits::SILENCE;
 use kallisto_peers::{ClusterAuthority, NodeKey, PeerIdentity, Port, Upper};
 use kallisto_store::{ChunkSink, Chunks, Error, Peer, Transport};
 use tokio::net::TcpSocket;
@@ -193,4 +195,58 @@ fn a_server_that_was_removed_is_answered_no_more() {
         let answer = ask();
         assert!(answer.is_err(), "{answer:?}");
     }
+}
+
+/// A server that a member has let go, and one that hears of it.
+#[derive(Default)]
+struct Parted {
+    is_told: AtomicBool,
+    was_asked: AtomicU32,
+}
+
+impl Upper for Parted {
+    fn receive(&self, _from: u64, _message: Bytes) {}
+
+    fn meet(&self, _peer: Peer) {}
+
+    fn snapshot(&self) -> Result<Box<dyn Chunks>, Error> {
+        Err(Error::Unavailable("there is none".into()))
+    }
+
+    fn snapshot_behind(&self, _place: &[u8]) -> Result<Option<Box<dyn Chunks>>, Error> {
+        Ok(None)
+    }
+
+    fn has_left(&self, _peer: u64) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+        self.was_asked.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { true })
+    }
+
+    fn removed(&self) {
+        self.is_told.store(true, Ordering::SeqCst);
+    }
+
+    fn answer(&self, _from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>> {
+        Box::pin(async move { request })
+    }
+}
+
+/// One without a vote, or that is sealed, sends nothing by itself, and nobody sends to a server that was let go while it was down.
+#[test]
+fn a_server_that_hears_from_nobody_asks_and_is_told_that_it_was_removed() {
+    let ports = ports();
+    let uppers = [Arc::<Parted>::default(), Arc::<Parted>::default()];
+    ports[0].know(&[Peer { id: 1, ..ports[0].own().clone() }]);
+    for (port, upper) in ports.iter().zip(&uppers) {
+        port.serve(Arc::clone(upper) as _);
+    }
+    let begun = Instant::now();
+    while !uppers[1].is_told.load(Ordering::SeqCst) {
+        assert!(begun.elapsed() < PATIENCE, "it was not told");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // It does not ask on and on.
+    std::thread::sleep(3 * SILENCE);
+    assert_eq!(uppers[0].was_asked.load(Ordering::SeqCst), 1);
+    assert!(!uppers[0].is_told.load(Ordering::SeqCst), "who knows of no other asks nobody");
 }

@@ -5,22 +5,28 @@
 
 use std::sync::atomic::Ordering;
 
+use kallisto_store::Store;
+
 use crate::api::error::Error;
 use crate::state::Core;
 
 impl Core {
     /// Whether the cluster has let this server go.
     pub fn is_removed(&self) -> bool {
-        self.store.replicated().is_some_and(|cluster| cluster.is_removed())
+        is_removed(&*self.store)
     }
+}
+
+fn is_removed(store: &dyn Store) -> bool {
+    store.replicated().is_some_and(|cluster| cluster.is_removed())
 }
 
 /// Refuses to unseal a server that the cluster has let go.
 ///
 /// # Errors
 /// [`Error::Invalid`], which says what to do.
-pub(crate) fn check(core: &Core) -> Result<(), Error> {
-    if !core.is_removed() {
+pub(crate) fn check(store: &dyn Store) -> Result<(), Error> {
+    if !is_removed(store) {
         return Ok(());
     }
     Err(Error::invalid(

@@ -21,6 +21,7 @@ use kallisto_store::{AsOf, Candidacy, Fold, Seqno, Store};
 use super::rotate::start_reencryption;
 use crate::api::error::Error;
 use crate::audit::{Audit, declare};
+use crate::cluster::removed;
 use crate::platform::engine_services::EngineServices;
 use crate::platform::server_info::ServerInfo;
 use crate::platform::threads::Threads;
@@ -108,6 +109,13 @@ impl Opener {
         candidacy::stand(&*store, Candidacy::Willing);
         if opening == Opening::First {
             catch_up(&*store, &*self.threads);
+            // It may have been told meanwhile.
+            if let Err(error) = removed::check(&*store) {
+                candidacy::stand(&*store, Candidacy::Reluctant);
+                store.detach();
+                self.audit.clear();
+                return Err(error);
+            }
         }
         // The slot first: a rebuild replaces only what is in it.
         slot.store(Some(Arc::clone(&context)));

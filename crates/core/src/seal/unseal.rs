@@ -52,7 +52,7 @@ impl Core {
         if !self.is_sealed() {
             return Ok(Unsealing::Done);
         }
-        removed::check(self)?;
+        removed::check(&*self.store)?;
         let config = self.expect_seal_config()?;
         let key = {
             let mut progress = self.seal.progress();
@@ -69,10 +69,13 @@ impl Core {
             attempt.map(|attempt| attempt.combine()).transpose()?
         };
         let Some(key) = key else { return Ok(Unsealing::Collecting) };
-        if let SealScheme::Auto { .. } = config.scheme {
-            return Err(Error::invalid(
-                "recovery keys do not unseal; this seal opens by itself when the server is started",
-            ));
+        if let SealScheme::Auto { name, .. } = &config.scheme {
+            return Err(match &self.auto_seal {
+                Some(_) => Error::invalid(
+                    "recovery keys do not unseal; this seal opens by itself when the server is started",
+                ),
+                None => no_seal_configured(name),
+            });
         }
         let root = unwrap_root(&config, &key)?;
         self.open(root, turn).await?;
@@ -90,16 +93,20 @@ impl Core {
     /// [`Error::Unavailable`] when the auto-seal does not give the key back, and what opening says.
     pub async fn auto_unseal(&self) -> Result<(), Error> {
         let turn = self.seal.turn().await;
-        let (Some(auto), true) = (&self.auto_seal, self.is_sealed()) else { return Ok(()) };
-        if self.is_removed() {
-            // The tick says so, and trying again would not help.
+        // Of one that was removed the tick says so, and trying again would not help.
+        if !self.is_sealed() || self.is_removed() {
             return Ok(());
         }
         let Some(config) = self.seal_config()? else { return Ok(()) };
-        let SealScheme::Auto { name, wrapped, .. } = &config.scheme else {
-            return Err(Error::invalid(
-                "the storage was initialised with unseal shares, the configuration names a seal",
-            ));
+        let (auto, name, wrapped) = match (&self.auto_seal, &config.scheme) {
+            (None, SealScheme::Shamir) => return Ok(()),
+            (None, SealScheme::Auto { name, .. }) => return Err(no_seal_configured(name)),
+            (Some(_), SealScheme::Shamir) => {
+                return Err(Error::invalid(
+                    "the storage was initialised with unseal shares, the configuration names a seal",
+                ));
+            }
+            (Some(auto), SealScheme::Auto { name, wrapped, .. }) => (auto, name, wrapped),
         };
         if name != auto.name() {
             return Err(Error::invalid(format!(
@@ -245,6 +252,14 @@ fn drop_behind_last_request(mut last: Arc<NamespaceContext>, threads: &dyn Threa
         threads.pause(LAST_REQUEST_PAUSE);
     }
     tracing::warn!("a request still runs; the keys go with it");
+}
+
+/// What is said of storage whose key a seal keeps that the configuration does not name.
+fn no_seal_configured(name: &str) -> Error {
+    Error::invalid(format!(
+        "the storage was initialised with the seal {name}, and the configuration names none: add seal {name:?} \
+         and start the server again; recovery keys do not unseal"
+    ))
 }
 
 /// The root key, if the unseal key is the right one.

@@ -20,6 +20,7 @@ pub(crate) struct AgedStore {
     leaderless: AtomicBool,
     alone: AtomicBool,
     removed: AtomicBool,
+    is_let_go_when_asked: AtomicBool,
     is_readable: AtomicBool,
     shares_records: AtomicBool,
     is_full: AtomicBool,
@@ -37,6 +38,7 @@ impl Default for AgedStore {
             leaderless: false.into(),
             alone: false.into(),
             removed: false.into(),
+            is_let_go_when_asked: false.into(),
             is_readable: false.into(),
             shares_records: false.into(),
             is_full: false.into(),
@@ -67,6 +69,11 @@ impl AgedStore {
     pub(crate) fn start_alone(&self) {
         self.alone.store(true, Ordering::SeqCst);
         self.know_nothing();
+    }
+
+    /// Its cluster has let it go, which it hears when it asks what was committed.
+    pub(crate) fn be_let_go_when_asked(&self) {
+        self.is_let_go_when_asked.store(true, Ordering::SeqCst);
     }
 
     /// Its backups can be read to their end, from now on.
@@ -173,6 +180,9 @@ impl Replicated for AgedStore {
     }
 
     fn read_index(&self) -> Commit {
+        if self.is_let_go_when_asked.load(Ordering::SeqCst) {
+            self.told_removed();
+        }
         if self.is_alone() {
             self.as_of.store(AsOf::ALWAYS.to_bits(), Ordering::SeqCst);
         }

@@ -249,6 +249,21 @@ fn a_removed_server_seals_itself_and_stays_sealed() {
     assert!(ask(&core, &read(TOKEN, "secret/data/a")).is_err());
 }
 
+/// Unsealing takes seconds, and members are asked meanwhile.
+#[test]
+fn a_server_that_hears_while_it_unseals_that_it_was_removed_stays_sealed() {
+    let (store, core, key) = site_with_key();
+    ask(&core, &request_of(TOKEN, 0, Operation::Update, "sys/seal", "{}")).unwrap();
+    store.know_nothing();
+    store.be_let_go_when_asked();
+    match ask(&core, &request_of(TOKEN, 0, Operation::Update, "sys/unseal", &key)) {
+        Err(Error::Invalid(why)) => assert!(why.contains("removed from its cluster"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(core.is_sealed());
+    assert_eq!(ask(&core, &read(TOKEN, "secret/data/a")).err(), Some(Error::Sealed));
+}
+
 #[test]
 fn those_who_are_refused_anyway_do_not_wait() {
     let (store, core) = site();

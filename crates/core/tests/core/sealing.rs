@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kallisto_core::json::Json;
 use kallisto_core::{AutoSeal, BackgroundTask, Error, Operation, OwnThreads, Response, Threads};
 use kallisto_store::{Batch, MemoryStore, Records, Store, Visit};
 
@@ -301,4 +302,30 @@ fn a_seal_that_did_not_open_after_an_initialisation_is_tried_again() {
     pollster::block_on(core.auto_unseal()).unwrap();
     assert!(!core.is_sealed());
     assert!(!core.take_due_seal());
+}
+
+#[test]
+fn storage_of_a_seal_that_is_not_configured_says_which_is_missing() {
+    let store: Arc<MemoryStore> = Arc::default();
+    let seal = Arc::<ServiceSeal>::default();
+    seal.answers.store(true, Ordering::Release);
+    let core = sealed(Arc::clone(&store), 1 << 20).with_auto_seal(seal);
+    let shares = r#"{"recovery_shares":1,"recovery_threshold":1}"#;
+    let Ok(Response::Bare { body, .. }) = ask(&core, Operation::Update, "sys/init", shares) else {
+        panic!("not initialised")
+    };
+    let keys = body.as_object().and_then(|body| body.get("recovery_keys"));
+    let Some(Json::Array(keys)) = keys else { panic!("no shares") };
+    let share = keys[0].as_str().unwrap().to_owned();
+    drop(core);
+    let core = sealed(store, 1 << 20);
+    let wanted = "initialised with the seal service, and the configuration names none";
+    let said = |refused: Error| match refused {
+        Error::Invalid(why) => assert!(why.contains(wanted), "{why}"),
+        other => panic!("{other:?}"),
+    };
+    said(pollster::block_on(core.auto_unseal()).unwrap_err());
+    let body = format!(r#"{{"key":"{share}"}}"#);
+    said(ask(&core, Operation::Update, "sys/unseal", &body).unwrap_err());
+    assert!(core.is_sealed());
 }
