@@ -105,6 +105,18 @@ const SYSLOG_SOCKET: &str = "/dev/log";
 const TAG_BYTES_MAX: usize = 32;
 
 impl DeviceSpec {
+    /// Refuses options that change what records hold and that no device here serves. Not part of [`DeviceSpec::parse`]: a device that was enabled
+    /// with one before goes on as it did.
+    ///
+    /// # Errors
+    /// Which one.
+    pub fn check_served(options: &DeviceOptions) -> Result<(), String> {
+        match options.contains_key("exclude") {
+            true => Err("the option exclude is not available".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     /// Reads a device's type and options.
     ///
     /// # Errors

@@ -446,8 +446,9 @@ impl CertificateContents {
             extensions.push(oid::KEY_USAGE, true, &x509_cert::ext::pkix::KeyUsage(usages))?;
         }
         if !self.ext_usages.is_empty() {
-            // Who stamps times says so critically (RFC 3161, 2.3).
-            let critical = self.ext_usages.contains(&oid::TIME_STAMPING);
+            // Who stamps times says so critically (RFC 3161, 2.3); a CA that may sign for those who do stamps none.
+            let is_leaf = matches!(self.purpose, CertificatePurpose::Leaf { .. });
+            let critical = is_leaf && self.ext_usages.contains(&oid::TIME_STAMPING);
             extensions.push(oid::EXT_KEY_USAGE, critical, &self.ext_usages)?;
         }
         match &self.purpose {

@@ -103,10 +103,11 @@ pub(super) fn due_record(end: Timestamp, uid: &str, hash: &str) -> String {
     format!("due/{:012}/{uid}/{hash}", end.as_second().max(0))
 }
 
-/// What a new secret id is asked to be, within what its role allows.
+/// What a new secret id is asked to be, within what its role and the mount allow: one that ends, ends within the mount's longest lease.
 fn plan(
     role: &AppRole,
     fields: Fields<'_>,
+    mount_max_secs: u64,
     (now, accessor): (Timestamp, String),
 ) -> Result<SecretId, Error> {
     let num_uses = match fields.int("num_uses")? {
@@ -128,6 +129,7 @@ fn plan(
         }
         Some(ttl) => ttl,
     };
+    let ttl_secs = ttl_secs.min(mount_max_secs);
     let (cidr_list, token_bound_cidrs) = bounds(role, fields)?;
     Ok(SecretId {
         accessor,
@@ -298,7 +300,7 @@ impl Approle<'_> {
         secret_id: &str,
         fields: Fields<'_>,
     ) -> Result<Response, Error> {
-        let now = self.0.now;
+        let (now, mount_max_secs) = (self.0.now, self.0.mount.max_lease_secs);
         let role = self.role(name)?.ok_or_else(|| no_role(name))?;
         let record = secret_record(&role.uid, &self.secret_hash(&role, secret_id)?);
         let accessor = self.0.random.make_uuid()?;
@@ -307,7 +309,7 @@ impl Approle<'_> {
             if !role.bind_secret_id {
                 return Err(Error::invalid("bind_secret_id is not set on the role"));
             }
-            let secret = plan(&role, fields, (now, accessor.clone()))?;
+            let secret = plan(&role, fields, mount_max_secs, (now, accessor.clone()))?;
             let hash = self.secret_hash(&role, secret_id)?;
             let record = secret_record(&role.uid, &hash);
             let mut known = alive(transaction.get(&record)?, now)?;

@@ -59,6 +59,32 @@ fn a_role_and_a_secret_id_make_a_token() {
     assert_eq!(missing(body), Error::Invalid("missing secret_id".to_owned()));
 }
 
+/// What the operator of the mount set is not for its roles to lift.
+#[test]
+fn a_secret_id_that_ends_does_so_within_the_longest_lease_of_the_mount() {
+    let site = approle(r#"{"secret_id_ttl":"720h"}"#);
+    site.ask(Update, "auth/approle/role/open", "{}").unwrap();
+    site.ask(Update, "sys/auth/approle/tune", r#"{"max_lease_ttl":"1h"}"#).unwrap();
+    let own = |id: &str| format!(r#"{{"secret_id":"{id}","ttl":"500h"}}"#);
+    let custom = |role: &str, id: &str| {
+        data(site.ask(Update, &format!("auth/approle/role/{role}/custom-secret-id"), &own(id)))
+    };
+    for secret in [
+        secret_id(&site, "web", ""),
+        secret_id(&site, "web", r#"{"ttl":"500h"}"#),
+        secret_id(&site, "open", r#"{"ttl":"500h"}"#),
+        custom("web", "one"),
+        custom("open", "two"),
+    ] {
+        assert!(secret["secret_id_ttl"] == Json::from(3600_u64));
+    }
+    site.ask(Update, "auth/approle/role/open/role-id", r#"{"role_id":"open-id"}"#).unwrap();
+    assert!(enter(&site, 3599, "open-id", "two").is_ok());
+    assert_eq!(enter(&site, 3601, "open-id", "two").err(), wrong());
+    // One without an end has none.
+    assert!(secret_id(&site, "open", "")["secret_id_ttl"] == Json::from(0_u64));
+}
+
 /// Ids that were read from files have a line end behind them.
 #[test]
 fn blanks_around_ids_are_none_of_theirs() {

@@ -25,6 +25,7 @@ use super::issue::{
 use super::issuer::{Issuer, Outliving};
 use super::memory::Pki;
 use super::revoked::{StoredCertificate, certificate_record};
+use super::role::named_ext_usages;
 use super::wanted::{self, Bounds, Validity};
 
 /// Most entries of a list that somebody else keeps.
@@ -143,7 +144,7 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
             key_id: wanted::key_id(given)?,
         },
         usages: asked_ca_usages(given)?,
-        ext_usages: Vec::new(),
+        ext_usages: named_ext_usages(given)?,
         alt_names: AltNames::Names(alt_names),
         urls: authority.urls.clone(),
         policies: Vec::new(),

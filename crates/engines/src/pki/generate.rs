@@ -18,6 +18,7 @@ use super::given::{GivenFields, object, refuse};
 use super::ids::IssuerId;
 use super::issuer::{Issuer, PkiKey, UrlSettings};
 use super::memory::{Pki, is_default};
+use super::role::named_ext_usages;
 use super::structure::change;
 use super::wanted::{self, Bounds};
 
@@ -162,7 +163,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
     let wish = wanted::signature(given)?;
     let path_length = wanted::path_length(given)?;
     let constraints = wanted::constraints(given)?;
-    let usages = asked_ca_usages(given)?;
+    let (usages, ext_usages) = (asked_ca_usages(given)?, named_ext_usages(given)?);
     // A name that is taken is refused before a key is made, which takes long.
     check_free(memory, &name, takes_name, &given.text("key_name")?)?;
     let (key, is_new) = key_of(call, given, source).await?;
@@ -179,7 +180,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
         public: key.private.public().clone(),
         purpose: CertificatePurpose::Ca { path_length, constraints, key_id: None },
         usages,
-        ext_usages: Vec::new(),
+        ext_usages,
         alt_names: AltNames::Names(granted.alt_names),
         urls,
         policies: Vec::new(),

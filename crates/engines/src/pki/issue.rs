@@ -536,7 +536,9 @@ pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
     if let Some(named) = &named {
         role.ttl = named.ttl;
         role.max_ttl = named.max_ttl;
-        role.not_after = named.not_after;
+        // Who may sign as it is may also say until when; its bound holds even so.
+        let says_when = given.has("ttl") || given.has("not_after");
+        role.not_after = named.not_after.filter(|_| !says_when);
         role.not_after_bound = named.not_after_bound.clone();
         role.not_before = named.not_before;
         role.not_before_bound = named.not_before_bound;

@@ -100,6 +100,10 @@ macro_rules! with_subject_fields {
     };
 }
 
+const EXT_KEY_USAGE: Field = field("ext_key_usage", Texts, "Extended key usages, by name.");
+const EXT_KEY_USAGE_OIDS: Field =
+    field("ext_key_usage_oids", Texts, "Extended key usages, by number.");
+
 /// What every request for a CA takes.
 const GENERATE: &[Field] = with_subject_fields!(
     [KIND],
@@ -117,6 +121,8 @@ const GENERATE: &[Field] = with_subject_fields!(
         field("key_name", Text, "A name for the key."),
         field("issuer_name", Text, "A name for the issuer."),
         field("key_usage", Texts, "Key usages of the CA besides CertSign and CRLSign."),
+        EXT_KEY_USAGE,
+        EXT_KEY_USAGE_OIDS,
         field("max_path_length", Whole, "How many CAs may follow; -1 for any."),
         field("permitted_dns_domains", Texts, "Domains that may be signed for."),
         field("excluded_dns_domains", Texts, "Domains that may not."),
@@ -281,8 +287,8 @@ const SIGN_VERBATIM: &[Field] = &[
     REMOVE_ROOTS,
     METADATA,
     field("key_usage", Texts, "Key usages, by name."),
-    field("ext_key_usage", Texts, "Extended key usages, by name."),
-    field("ext_key_usage_oids", Texts, "Extended key usages, by number."),
+    EXT_KEY_USAGE,
+    EXT_KEY_USAGE_OIDS,
     field("basic_constraints_valid_for_non_ca", Flag, "Whether it says that it is no CA's."),
 ];
 

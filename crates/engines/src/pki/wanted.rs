@@ -214,6 +214,11 @@ impl Bounds<'_> {
                 }
             }
         }
+        if let Some(NotAfterBound::Until(last)) = self.role.map(|role| &role.not_after_bound)
+            && not_after > *last
+        {
+            return Err(ends_too_late(*last));
+        }
         if not_after > kallisto_pki::time::LAST {
             return Err(Error::invalid("a certificate cannot end after the year 9999"));
         }
@@ -274,36 +279,35 @@ impl Bounds<'_> {
         let ttl = given.secs("ttl", 0)?;
         let role_max = self.role.map_or(0, |role| role.max_ttl);
         let most = if role_max > 0 { role_max } else { secs(self.mount_max_secs) };
-        if let Some(asked) = given.time("not_after")? {
-            if ttl > 0 {
-                return Err(Error::invalid(
-                    "either ttl or not_after should be provided; both should not be provided in \
-                     the same request",
-                ));
-            }
-            let refused = |why: String| Err(Error::invalid(why));
-            return match self.role.map(|role| &role.not_after_bound) {
-                None | Some(NotAfterBound::Permit) => Ok(asked),
-                Some(NotAfterBound::Forbid) => {
-                    refused("this role does not allow a not_after of the request".to_owned())
-                }
-                Some(NotAfterBound::TtlLimited) if asked > now.saturating_add(most) => {
-                    refused(format!(
-                        "this role does not allow a not_after later than {}",
-                        write_time(now.saturating_add(most))
-                    ))
-                }
-                Some(NotAfterBound::Until(last)) if asked > *last => refused(format!(
-                    "this role does not allow a not_after later than {}",
-                    write_time(*last)
-                )),
-                Some(NotAfterBound::TtlLimited | NotAfterBound::Until(_)) => Ok(asked),
-            };
+        let asked = given.time("not_after")?;
+        let fixed = self.role.and_then(|role| role.not_after);
+        if ttl > 0 && (asked.is_some() || fixed.is_some()) {
+            return Err(Error::invalid(
+                "either ttl or not_after should be provided; both should not be provided in \
+                 the same request, and the not_after of a role counts as one",
+            ));
         }
-        if ttl == 0
-            && let Some(at) = self.role.and_then(|role| role.not_after)
-        {
+        if let Some(at) = fixed {
+            // What the role says is not for its callers to lift.
+            if asked.is_some() {
+                warnings
+                    .push("not_after of the request has no effect: the role has its own".into());
+            }
             return Ok(at);
+        }
+        if let Some(asked) = asked {
+            let last = now.saturating_add(most);
+            return match self.role.map(|role| &role.not_after_bound) {
+                Some(NotAfterBound::Forbid) => {
+                    Err(Error::invalid("this role does not allow a not_after of the request"))
+                }
+                Some(NotAfterBound::TtlLimited) if asked > last => Err(ends_too_late(last)),
+                // The last of these holds wherever the end comes from.
+                None
+                | Some(
+                    NotAfterBound::Permit | NotAfterBound::TtlLimited | NotAfterBound::Until(_),
+                ) => Ok(asked),
+            };
         }
         let role_ttl = self.role.map_or(0, |role| role.ttl);
         let wanted = [ttl, role_ttl, secs(self.mount_default_secs)];
@@ -318,4 +322,8 @@ impl Bounds<'_> {
         }
         Ok(now.saturating_add(wanted.min(most)))
     }
+}
+
+fn ends_too_late(last: i64) -> Error {
+    Error::invalid(format!("this role does not allow a not_after later than {}", write_time(last)))
 }

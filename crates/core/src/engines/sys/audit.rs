@@ -98,6 +98,7 @@ fn check_destination(
     records: &BTreeMap<String, DeviceRecord>,
 ) -> Result<(), Error> {
     let spec = DeviceSpec::parse(&record.kind, &record.options).map_err(Error::Invalid)?;
+    DeviceSpec::check_served(&record.options).map_err(Error::Invalid)?;
     if let AuditDestination::File { path, .. } = &spec.destination {
         check_path(path, &audit.settings.directories).map_err(Error::Invalid)?;
     }

@@ -5,6 +5,7 @@ mod limits;
 mod lists;
 mod metadata;
 mod modified;
+mod wishes;
 
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Response};
