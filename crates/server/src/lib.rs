@@ -74,7 +74,7 @@ use kallisto_command::files;
 use kallisto_command::outcome::Outcome;
 use log_file::{FileLines, LogFileWriter};
 use log_levels::LogLevels;
-use log_line::JsonLines;
+use log_line::{JsonLines, OneLine};
 use log_subscribers::LogSubscribers;
 pub use migrate::Migrate;
 use outbound::Calls;
@@ -288,7 +288,9 @@ fn start_logging(log: &LogSettings) -> Result<LinuxHost, Error> {
     let (filter, handle) = reload::Layer::new(log_levels::targets(log.level));
     let file = log.file.as_ref().map(LogFileWriter::open).transpose()?;
     let lines: Box<dyn Layer<Registry> + Send + Sync> = match log.format {
-        LogFormat::Standard => fmt::layer().with_writer(io::stderr).with_ansi(log.colour).boxed(),
+        LogFormat::Standard => {
+            fmt::layer().with_writer(OneLine::of_errors).with_ansi(log.colour).boxed()
+        }
         LogFormat::Json => JsonLines.boxed(),
     };
     let lines = match file {

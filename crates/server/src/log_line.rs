@@ -3,8 +3,9 @@
 //! Who follows the log ([`super::log_subscribers`]) gets both forms; standard error gets the second one from here, with
 //! `log_format = "json"`.
 
+use std::borrow::Cow;
 use std::fmt::{Debug, Write};
-use std::io::Write as _;
+use std::io::{Stderr, Write as _};
 
 use jiff::Timestamp;
 use kallisto_core::{Json, LogForm, Map};
@@ -26,6 +27,45 @@ impl<S: Subscriber> Layer<S> for JsonLines {
         // One call, so that lines stay whole. There is no other place to say that it failed.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
+}
+
+/// Writes events to standard error, each as one line whatever its fields say: they may have what another server answered.
+pub(super) struct OneLine(Stderr);
+
+impl OneLine {
+    /// What one event is written to, all of it at once.
+    pub(super) fn of_errors() -> Self {
+        Self(std::io::stderr())
+    }
+}
+
+impl std::io::Write for OneLine {
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().write_all(&on_one_line(event))?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// The event with its ends of lines spelled, but for the last one.
+fn on_one_line(event: &[u8]) -> Cow<'_, [u8]> {
+    let line = event.strip_suffix(b"\n").unwrap_or(event);
+    if !line.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return Cow::Borrowed(event);
+    }
+    let mut spelled = Vec::with_capacity(event.len() + 16);
+    for byte in line {
+        match byte {
+            b'\n' => spelled.extend_from_slice(b"\\n"),
+            b'\r' => spelled.extend_from_slice(b"\\r"),
+            other => spelled.push(*other),
+        }
+    }
+    spelled.extend_from_slice(&event[line.len()..]);
+    Cow::Owned(spelled)
 }
 
 /// One event.
@@ -135,5 +175,23 @@ impl Visit for LogLine {
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.put(field.name(), format!("{value:?}").into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_whatever_its_fields_say() {
+        for (event, line) in [
+            ("plain\n", "plain\n"),
+            ("error=Code: 403.\r\n* denied\n", "error=Code: 403.\\r\\n* denied\n"),
+            ("a\n\n", "a\\n\n"),
+            ("no end", "no end"),
+            ("", ""),
+        ] {
+            assert_eq!(on_one_line(event.as_bytes()), line.as_bytes(), "{event:?}");
+        }
     }
 }

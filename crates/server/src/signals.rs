@@ -2,7 +2,8 @@
 //!
 //! SIGTERM, SIGINT and SIGQUIT stop it gracefully, SIGHUP has it read certificates anew. SIGUSR1 and SIGUSR2 have no meaning
 //! here and are logged: scripts send them to other servers of this kind, and a signal that is not caught kills. SIGPIPE is
-//! ignored by the runtime of the language.
+//! ignored by the runtime of the language. SIGXFSZ is caught and means nothing either: the write that went over a limit of the size of files
+//! (`ulimit -f`) fails and says so.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -68,6 +69,8 @@ impl Signals {
         let (sender, events) = sync_channel(EVENTS_MAX);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut kinds = runtime.block_on(async {
+            // Caught from here on, whether somebody listens or not.
+            drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
             Ok::<_, io::Error>(Kinds {
                 terminate: signal(SignalKind::terminate())?,
                 interrupt: signal(SignalKind::interrupt())?,

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use kallisto_audit::{DeviceOptions, DeviceSpec};
+use kallisto_audit::{DeviceOptions, DeviceSpec, file_of};
 use kallisto_core::DeclaredDevice;
 
 use super::error::Error;
@@ -33,7 +33,7 @@ pub(super) fn read(
     top: &mut ConfigSection<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<DeclaredDevice>, Error> {
-    let mut devices: Vec<DeclaredDevice> = Vec::new();
+    let (mut devices, mut files): (Vec<DeclaredDevice>, Vec<PathBuf>) = Default::default();
     for (kind, path, mut stanza) in top.labelled_twice("audit")? {
         let path = path.trim_matches('/');
         if path.is_empty() || devices.iter().any(|device| device.path == path) {
@@ -46,8 +46,13 @@ pub(super) fn read(
             let every = inner.every()?.into_iter();
             options.extend(every.map(|(name, raw)| (name, raw.as_written().to_owned())));
         }
-        if let Err(why) = DeviceSpec::parse(kind, &options) {
-            return Err(stanza.refuse(&why));
+        let spec = DeviceSpec::parse(kind, &options).map_err(|why| stanza.refuse(&why))?;
+        DeviceSpec::check_served(&options).map_err(|why| stanza.refuse(&why))?;
+        if let Some(file) = file_of(&spec) {
+            if files.contains(&file) {
+                return Err(stanza.refuse("another audit device writes this file already"));
+            }
+            files.push(file);
         }
         devices.push(DeclaredDevice {
             path: path.to_owned(),

@@ -7,6 +7,7 @@ use kallisto_core::MetricsSettings;
 use kallisto_store::Durability;
 use tracing_subscriber::filter::LevelFilter;
 use ureq::http::Uri;
+use ureq::http::uri::Authority;
 
 use super::error::Error;
 use super::model::{LeaseTtls, LogConfig, LogFile, LogFormat, TelemetryConfig};
@@ -137,12 +138,25 @@ pub(super) fn checked_url(raw: &RawValue) -> Result<String, Error> {
     let known = url.filter(|url| {
         matches!(url.scheme_str(), Some("http" | "https"))
             && url.host().is_some_and(|host| !host.is_empty())
-            && url.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+            && url.authority().is_some_and(|authority| {
+                !authority.as_str().contains('@') && has_sound_port(authority)
+            })
             && url.query().is_none()
     });
     match known {
         Some(_) => Ok(text.to_owned()),
         None => Err(raw.refuse("expected a URL such as https://kallisto.example:8200")),
+    }
+}
+
+/// Whether there is no port behind the host, or one that can be connected to. One that is none reads as if it were not there.
+fn has_sound_port(authority: &Authority) -> bool {
+    match authority.as_str().strip_prefix(authority.host()) {
+        Some("") => true,
+        Some(port) => port
+            .strip_prefix(':')
+            .is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0)),
+        None => false,
     }
 }
 

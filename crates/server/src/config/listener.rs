@@ -69,14 +69,34 @@ pub(super) fn read(
     warnings: &mut Vec<String>,
 ) -> Result<(Vec<ListenerConfig>, Vec<RespConfig>), Error> {
     let (mut listeners, mut places, mut resp) = (Vec::new(), Vec::new(), Vec::new());
+    let mut addresses: Vec<HostPort> = Vec::new();
     for (kind, stanza) in top.labelled("listener")? {
-        match kind.to_ascii_lowercase().as_str() {
+        let whole = stanza.clone();
+        let address = match kind.to_ascii_lowercase().as_str() {
             "tcp" => {
                 places.push(stanza.place().clone());
-                listeners.push(one(stanza, warnings)?);
+                let config = one(stanza, warnings)?;
+                let address = config.address.clone();
+                listeners.push(config);
+                Some(address)
             }
-            "resp" => resp.push(one_resp(stanza, warnings)?),
+            "resp" => {
+                let config = one_resp(stanza, warnings)?;
+                let address = match &config.place {
+                    RespPlace::Tcp(address) => Some(address.clone()),
+                    RespPlace::Unix { .. } => None,
+                };
+                resp.push(config);
+                address
+            }
             _ => return Err(stanza.refuse("only \"tcp\" and \"resp\" listeners are served")),
+        };
+        // Port 0 is a free one each time.
+        if let Some(address) = address.filter(|address| address.port != 0) {
+            if addresses.contains(&address) {
+                return Err(whole.refuse("another listener has this address"));
+            }
+            addresses.push(address);
         }
     }
     if listeners.is_empty() && of == Of::Server {

@@ -47,20 +47,32 @@ pub(super) fn read(
     paths: &[PathBuf],
     environment: &Environment<'_>,
 ) -> Result<Vec<ConfigFile>, Error> {
-    let mut sources = Vec::new();
+    let mut files = Vec::new();
     for path in paths {
-        if path.is_dir() {
-            for file in files_of(path)? {
-                sources.push(read_file(&file)?);
-            }
-        } else {
-            sources.push(read_file(path)?);
+        match path.is_dir() {
+            true => files.extend(files_of(path)?),
+            false => files.push(path.clone()),
+        }
+    }
+    let mut sources = Vec::new();
+    for (at, file) in files.iter().enumerate() {
+        // One that is named again counts where it is named last.
+        if !files[at + 1..].iter().any(|later| is_same_file(file, later)) {
+            sources.push(read_file(file)?);
         }
     }
     if let Some((spelling, text)) = environment.setting("LOCAL_CONFIG") {
         sources.push(parse(&spelling, Zeroizing::new(text).as_bytes())?);
     }
     Ok(sources)
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        // What cannot be found is told by whoever reads it.
+        _ => false,
+    }
 }
 
 fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {

@@ -1,11 +1,15 @@
 //! The single checks: each tries what a start would do, and leaves no trace.
 
+use std::fmt::Display;
+use std::fs::OpenOptions;
 use std::iter;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use jiff::Timestamp;
+use kallisto_audit::{AuditDestination, DeviceSpec};
+use kallisto_core::DeclaredDevice;
 use kallisto_listener::{ListenAddress, ListenerTls};
 use kallisto_lsm::disk::{Disk, RealDisk};
 use kallisto_store_postgres::{DatabaseFinding, FindingKind};
@@ -119,7 +123,12 @@ fn directory_checks(directory: &Path) -> Vec<DiagnoseCheck> {
         return vec![DiagnoseCheck::fail(name, format!("{shown} is not a directory"))];
     }
     // The server makes it, and what is missing above it.
-    match directory.ancestors().find(|above| above.is_dir()) {
+    let above = directory.ancestors().map(|above| match above.as_os_str().is_empty() {
+        // Where a relative path begins.
+        true => Path::new("."),
+        false => above,
+    });
+    match above.into_iter().find(|above| above.is_dir()) {
         None => vec![DiagnoseCheck::fail(
             name,
             format!("{shown} does not exist, nor anything above it"),
@@ -294,10 +303,32 @@ pub(super) fn audit(settings: &ServerSettings) -> DiagnoseCheck {
         return DiagnoseCheck::skipped(heading, "no audit device is configured");
     }
     let there = settings.audit_directories.iter().filter(|directory| directory.is_dir());
-    let tried: Vec<DiagnoseCheck> =
-        there.map(|directory| writable("Check Directory", directory)).collect();
+    let of_api = there.map(|directory| writable("Check Directory", directory));
+    let declared = settings.audit_devices.iter().filter_map(audit_device);
+    let tried: Vec<DiagnoseCheck> = declared.chain(of_api).collect();
     if tried.is_empty() {
         return DiagnoseCheck::fail(heading, "none of the directories of audit files exists");
     }
     DiagnoseCheck::of(heading, tried)
+}
+
+/// Whether the file of a declared device can be gone on with, or made.
+fn audit_device(device: &DeclaredDevice) -> Option<DiagnoseCheck> {
+    let name = "Check Audit File";
+    let spec = DeviceSpec::parse(&device.kind, &device.options).ok()?;
+    let AuditDestination::File { path, .. } = &spec.destination else { return None };
+    let (path_shown, at) = (path.display(), &device.path);
+    let fails = |why: &dyn Display| {
+        Some(DiagnoseCheck::fail(name, format!("audit device {at}: {path_shown}: {why}")))
+    };
+    if path.exists() {
+        return match OpenOptions::new().append(true).open(path) {
+            Ok(_) => Some(DiagnoseCheck::ok(name, path_shown)),
+            Err(error) => fails(&error),
+        };
+    }
+    match path.parent().filter(|folder| folder.is_dir()) {
+        None => fails(&"its directory does not exist"),
+        Some(folder) => Some(writable("Check Directory", folder)),
+    }
 }

@@ -221,3 +221,28 @@ fn a_refused_key_that_asks_for_nothing_is_no_error() {
     }
     assert!(refusal("enable_multiseal = true").contains("enable_multiseal is not supported"));
 }
+
+#[test]
+fn two_listeners_at_one_address_are_refused_before_anything_is_made() {
+    let one = "listener \"tcp\" { address = \"127.0.0.1:9200\"\ntls_disable = 1 }\n";
+    for second in [one, &one.replace("\"tcp\"", "\"resp\"")] {
+        let error = refusal(&format!("{one}{second}"));
+        assert!(error.contains("another listener has this address"), "{error}");
+    }
+    let free = one.replace("9200", "0");
+    read(&format!("{MINIMUM}{free}{free}{one}"));
+}
+
+/// Read as if there were none, the port of the listener stood behind it, in the name by which members know the server.
+#[test]
+fn the_port_of_a_url_is_one() {
+    for port in ["99999", "0", "x", "", "1:2"] {
+        for key in ["cluster_addr", "api_addr"] {
+            let error = refusal(&format!("{key} = \"https://127.0.0.1:{port}\""));
+            assert!(error.contains("expected a URL"), "{key} {port}: {error}");
+        }
+    }
+    for host in ["a.example", "a.example:1", "[::1]", "[::1]:65535"] {
+        read(&format!("{MINIMUM}api_addr = \"https://{host}\""));
+    }
+}

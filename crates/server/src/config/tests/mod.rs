@@ -158,7 +158,7 @@ const PRODUCTION_JSON: &str = r#"{
   ],
   "telemetry": {"prometheus_retention_time": "12h", "disable_hostname": true},
   "seal": [{"transit": {"address": "https://keys.example:8200", "token": "hvs.canary-token",
-    "key_name": "kallisto", "mount_path": "/transit", "namespace": "ops",
+    "key_name": "kallisto", "mount_path": "/transit", "namespace": "ops", "disable_renewal": false,
     "tls_ca_cert": "/etc/tls/keys.pem"}}]
 }"#;
 
@@ -245,7 +245,7 @@ fn files_of_client_test_suites_are_read() {
 #[test]
 fn unknown_and_useless_keys_are_warned_about_by_place() {
     let found = warnings(
-        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"consul\" {}\nlog_requests_level = \"debug\"\ndurability_ops = 7\ntelemetry {\n\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
+        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"consul\" {}\nlog_requests_level = \"debug\"\ndurability_ops = 7\ntelemetry {\n\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true address = \"127.0.0.1:9200\"\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
     );
     assert_eq!(
         found,

@@ -132,6 +132,12 @@ fn transit_takes_from_the_environment_what_vault_does() {
     assert_eq!((seal.address.as_str(), seal.key_name.as_str()), ("https://env:8200", "env-key"));
     assert_eq!((seal.mount_path.as_str(), seal.namespace.as_deref()), ("env-mount", Some("env/")));
     assert!(seal.disable_renewal);
+    let usual = &variables.map(|(name, value)| match name {
+        "VAULT_TRANSIT_SEAL_DISABLE_RENEWAL" => ("VAULT_TRANSIT_SEAL_OTHER", ""),
+        _ => (name, value),
+    });
+    let Ok(SealSettings::Transit(unsaid)) = seal_of("", usual) else { panic!("no transit seal") };
+    assert!(unsaid.disable_renewal, "as the reference says");
     assert_eq!(
         (seal.tls.ca_cert.as_deref(), seal.tls.trusts_anyone),
         (Some(Path::new("/env/ca.pem")), true)

@@ -129,3 +129,23 @@ fn files_and_directories_are_read_in_order_and_the_last_word_counts() {
     assert!(load(&[], &nothing, Of::Server).unwrap_err().to_string().contains("-config"));
     std::fs::remove_dir_all(directory).unwrap();
 }
+
+#[test]
+fn a_file_that_is_named_twice_counts_once_where_it_is_named_last() {
+    let directory = directory();
+    let (one, two) = (directory.join("one.hcl"), directory.join("two.hcl"));
+    files::write_private(&one, format!("{MINIMUM}cluster_name = \"one\"").as_bytes()).unwrap();
+    files::write_private(&two, b"cluster_name = \"two\"").unwrap();
+    let nothing = Environment::of(|_| None);
+    let roundabout = directory.join(".").join("one.hcl");
+    for (paths, wanted) in [
+        (vec![one.clone(), one.clone()], "one"),
+        (vec![one.clone(), two.clone(), roundabout], "one"),
+        (vec![directory.clone(), two], "two"),
+        (vec![directory, one], "one"),
+    ] {
+        let config = load(&paths, &nothing, Of::Server).unwrap().config;
+        assert_eq!(config.cluster_name.as_deref(), Some(wanted), "{paths:?}");
+        assert_eq!(config.listeners.len(), 1, "{paths:?}");
+    }
+}

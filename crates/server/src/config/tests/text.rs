@@ -113,3 +113,17 @@ fn a_server_has_a_name_that_can_be_shown() {
     assert!(error.starts_with("VAULT_LOCAL_CONFIG:3: cluster_name: holds a control"), "{error}");
     read(&format!("{MINIMUM}cluster_name = \"eu / one\""));
 }
+
+#[test]
+fn two_audit_devices_do_not_write_one_file_and_none_takes_an_option_that_would_be_ignored() {
+    let device = |name: &str, options: &str| {
+        format!("audit \"file\" \"{name}\" {{\noptions {{ {options} }}\n}}\n")
+    };
+    let file = |name: &str| device(name, "file_path = \"/var/log/same.log\"");
+    let error = refusal(&format!("{}{}", file("a"), file("b")));
+    assert!(error.contains("another audit device writes this file already"), "{error}");
+    let error = refusal(&device("a", "file_path = \"/a\"\nexclude = \"[]\""));
+    assert!(error.contains("the option exclude is not available"), "{error}");
+    let aside = device("b", "file_path = \"stdout\"");
+    read(&format!("{MINIMUM}{}{aside}{}", file("a"), aside.replace("\"b\"", "\"c\"")));
+}
