@@ -154,6 +154,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test makes a file of its own")]
     fn all_that_is_said_goes_into_a_file_behind_what_it_has() {
         let path = env::temp_dir().join(format!("kallisto-xtask-log-{}", std::process::id()));
         let log = File::create(&path).unwrap();

@@ -29,6 +29,7 @@ pub(crate) fn run(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
 }
 
 /// Tests of folders to our output, the others to a file that is shown after them.
+#[expect(clippy::disallowed_methods, reason = "a developer command makes a file of the build")]
 fn side_by_side() -> Vec<VerbStep> {
     let path = workspace::target_folder("tests-within-crates.log");
     let log = match File::create(&path) {

@@ -7,7 +7,7 @@ use super::mount_flags::{MountFlags, NewMountFlags};
 use super::mounted::{self, cell};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
-use kallisto_command::flags::CommonFlags;
+use kallisto_command::flags::{CommonFlags, parse_duration};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 
@@ -82,10 +82,10 @@ struct MethodSettings {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Lifetime of its tokens, e.g. 1h
-    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = parse_duration)]
     default_lease_ttl: Option<String>,
     /// Longest lifetime of its tokens
-    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = parse_duration)]
     max_lease_ttl: Option<String>,
     /// Who is told of it: hidden or unauth
     #[arg(long, value_name = "WHO")]
@@ -179,10 +179,10 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "NUMBER")]
     user_lockout_threshold: Option<u32>,
     /// For how long
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     user_lockout_duration: Option<String>,
     /// After how long without one the count begins anew
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     user_lockout_counter_reset_duration: Option<String>,
     /// Whether names are never locked out
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
@@ -211,9 +211,6 @@ impl Tune {
         ]);
         if !lockout.is_empty() {
             body.insert("user_lockout_config".into(), Json::Object(lockout));
-        }
-        if body.is_empty() {
-            return Err(Error::usage("Nothing to change: give at least one setting"));
         }
         let path = self.path.trim_matches('/');
         let doing = format!("Error tuning auth method {path}/");

@@ -5,8 +5,8 @@
 //! output layout, streams and exit codes are those of Vault's command line, so that scripts made
 //! for it run unchanged; where we differ on purpose, the file that differs says why.
 //!
-//! Exit codes: 0 done, 1 a mistake in the call, 2 the server refused or was not reached (for
-//! `status`: 0 unsealed, 2 sealed, 1 anything else).
+//! Exit codes: 0 done, 1 a wrong argument or flag, 2 what the command works with cannot be used: settings, a file, or the
+//! server, which refused or was not reached. `kallisto_command::error` has the rule.
 
 #![forbid(unsafe_code)]
 

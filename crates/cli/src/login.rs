@@ -258,7 +258,7 @@ fn username(
     environment: &Environment<'_>,
 ) -> Result<Option<String>, Error> {
     let given = taken(pairs, "username");
-    let refused = |why: &str| Err(Error::Settings(format!("{AUTHENTICATING}: {why}")));
+    let refused = |why: &str| Err(Error::Unusable(format!("{AUTHENTICATING}: {why}")));
     match (shape, given) {
         (LoginForm::Password | LoginForm::Directory, Some(name)) => Ok(Some(name)),
         (LoginForm::Password, None) => refused("'username' must be specified"),
@@ -343,10 +343,10 @@ fn all_policies(found: &Map) -> Json {
 
 fn store(token: &str, config: &Config) -> Result<(), Error> {
     let Some(path) = &config.token_file else {
-        return Err(Error::usage("Error storing token: HOME is not set; see -no-store"));
+        return Err(Error::unusable("Error storing token: HOME is not set; see -no-store"));
     };
     files::write_private(path, token.as_bytes()).map_err(|error| {
-        Error::Settings(format!("Error storing token: {}: {error}; see -no-store", path.display()))
+        Error::Unusable(format!("Error storing token: {}: {error}; see -no-store", path.display()))
     })
 }
 
@@ -359,7 +359,7 @@ pub(crate) fn can_ask(config: &Config) -> bool {
 pub(crate) fn ask(what: &str, config: &Config) -> Result<SecretString, Error> {
     let refused = |why: &str| {
         let lower = what.to_ascii_lowercase();
-        Err(Error::Settings(format!(
+        Err(Error::Unusable(format!(
             "{AUTHENTICATING}: no {lower} given and {why}; pass it as {lower}=- to read it from stdin"
         )))
     };

@@ -25,7 +25,7 @@ impl Man {
     /// What could not be written, and where.
     pub fn run(self, commands: clap::Command) -> Result<Outcome, Error> {
         let folder = self.folder;
-        let failed = |error| Error::usage(format!("{}: {error}", folder.display()));
+        let failed = |error| Error::unusable(format!("{}: {error}", folder.display()));
         // Pages of subcommands are named after all that stands before them.
         let mut commands = commands.disable_help_subcommand(true);
         commands.build();

@@ -34,7 +34,7 @@ impl PathHelp {
             return Ok(Outcome::print(body));
         }
         let parsed = parse_object(&body);
-        let document = parsed.map_err(|why| Error::Settings(format!("unreadable help: {why}")))?;
+        let document = parsed.map_err(|why| Error::Unusable(format!("unreadable help: {why}")))?;
         if config.format == OutputFormat::Table {
             let text = document.get("help").and_then(Json::as_str).unwrap_or_default();
             return Ok(Outcome::line(text.trim_end()));

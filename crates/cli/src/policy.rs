@@ -122,13 +122,13 @@ impl Write {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let bytes = match self.file.as_str() {
-            "-" => PairInputs::process().stdin().map_err(Error::usage)?,
+            "-" => PairInputs::process().stdin().map_err(Error::unusable)?,
             file => kallisto_command::files::read(file.as_ref()).map_err(|error| {
-                Error::usage(format!("Error opening policy file {file}: {error}"))
+                Error::unusable(format!("Error opening policy file {file}: {error}"))
             })?,
         };
         let text = String::from_utf8(bytes);
-        let text = text.map_err(|_| Error::usage("the policy is not UTF-8 text"))?;
+        let text = text.map_err(|_| Error::unusable("the policy is not UTF-8 text"))?;
         let body = Map::from([("policy".to_owned(), Json::from(text))]);
         let client = Client::new(&config)?;
         let answer = client.send(&ClientRequest::put(&path(&self.name)?, body));

@@ -7,7 +7,7 @@ use super::mounted::{self, cell};
 use super::remount::Move;
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
-use kallisto_command::flags::CommonFlags;
+use kallisto_command::flags::{CommonFlags, parse_duration};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 
@@ -86,10 +86,10 @@ struct EngineSettings {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Lease of what is read from it, e.g. 1h
-    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = parse_duration)]
     default_lease_ttl: Option<String>,
     /// Longest lease
-    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = parse_duration)]
     max_lease_ttl: Option<String>,
     /// Who is told of it: hidden or unauth
     #[arg(long, value_name = "WHO")]
@@ -204,9 +204,6 @@ impl Tune {
         self.settings.add_description(&mut body);
         self.flags.add_settings(&mut body);
         self.flags.add_options(&mut body, self.version)?;
-        if body.is_empty() {
-            return Err(Error::usage("Nothing to change: give at least one setting"));
-        }
         let path = self.path.trim_matches('/');
         let doing = format!("Error tuning secrets engine {path}/");
         let done = format!("Success! Tuned the secrets engine at: {path}/");

@@ -31,6 +31,6 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
     match random.fill(&mut bytes) {
         Ok(()) => Ok(bytes),
-        Err(_) => Err(Error::Settings("this machine gives no randomness".to_owned())),
+        Err(_) => Err(Error::Unusable("this machine gives no randomness".to_owned())),
     }
 }

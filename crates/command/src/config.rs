@@ -258,7 +258,7 @@ impl Config {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(self),
             Err(error) => {
                 let shown = path.display();
-                return Err(Error::Settings(format!("reading the stored token: {shown}: {error}")));
+                return Err(Error::unusable(format!("reading the stored token: {shown}: {error}")));
             }
         };
         let mut text = String::from_utf8_lossy(&bytes).into_owned();
@@ -280,13 +280,13 @@ impl Config {
 pub fn checked_token(token: String) -> Result<SecretString, Error> {
     if token.chars().any(|c| c.is_control() || !c.is_ascii()) {
         let text = "configured Vault token contains non-printable characters and cannot be used";
-        return Err(Error::Settings(text.to_owned()));
+        return Err(Error::unusable(text));
     }
     Ok(SecretString::from(token))
 }
 
 fn parse_address(text: &str) -> Result<Uri, Error> {
-    let bad = |why: &str| Error::usage(format!("address {:?}: {why}", without_secrets(text)));
+    let bad = |why: &str| Error::unusable(format!("address {:?}: {why}", without_secrets(text)));
     let trimmed = text.trim_end_matches('/');
     if !trimmed.contains("://") {
         return Err(bad("a scheme is missing, e.g. https://127.0.0.1:8200"));
@@ -349,7 +349,10 @@ fn tls_settings(
     let client_identity = match (cert, key) {
         (Some(cert), Some(key)) => Some((cert.into(), key.into())),
         (None, None) => None,
-        _ => return Err(Error::usage("both a client certificate and a client key must be given")),
+        _ => {
+            let text = "both a client certificate and a client key must be given";
+            return Err(Error::unusable(text));
+        }
     };
     let trusts_anyone = flag_or(flags.tls_skip_verify, environment, "SKIP_VERIFY")?;
     Ok(TlsSettings {
@@ -372,7 +375,7 @@ fn flag_or(flag: Option<bool>, environment: &Environment<'_>, name: &str) -> Res
     match value.to_ascii_lowercase().as_str() {
         "1" | "t" | "true" => Ok(true),
         "0" | "f" | "false" => Ok(false),
-        _ => Err(Error::Settings(format!("{spelling}: neither true nor false"))),
+        _ => Err(Error::unusable(format!("{spelling}: neither true nor false"))),
     }
 }
 
@@ -380,14 +383,14 @@ fn wrap_ttl(
     flags: &ConnectionFlags,
     environment: &Environment<'_>,
 ) -> Result<Option<String>, Error> {
-    let (what, text) = match &flags.wrap_ttl {
-        Some(text) => ("flag -wrap-ttl".to_owned(), text.clone()),
-        None => match environment.setting("WRAP_TTL") {
-            Some(found) => found,
-            None => return Ok(None),
-        },
-    };
-    let ttl = duration::parse(&text).map_err(|why| Error::usage(format!("{what}: {why}")))?;
+    let ttl =
+        match (&flags.wrap_ttl, environment.setting("WRAP_TTL")) {
+            (Some(text), _) => duration::parse(text)
+                .map_err(|why| Error::usage(format!("flag -wrap-ttl: {why}")))?,
+            (None, Some((spelling, text))) => duration::parse(&text)
+                .map_err(|why| Error::unusable(format!("{spelling}: {why}")))?,
+            (None, None) => return Ok(None),
+        };
     Ok((!ttl.is_zero()).then(|| duration::wire(ttl)))
 }
 
@@ -397,8 +400,8 @@ fn timeout(environment: &Environment<'_>) -> Result<Duration, Error> {
     };
     match duration::parse(&text) {
         Ok(timeout) if !timeout.is_zero() => Ok(timeout),
-        Ok(_) => Err(Error::Settings(format!("{spelling}: must be more than nothing"))),
-        Err(why) => Err(Error::Settings(format!("{spelling}: {why}"))),
+        Ok(_) => Err(Error::unusable(format!("{spelling}: must be more than nothing"))),
+        Err(why) => Err(Error::unusable(format!("{spelling}: {why}"))),
     }
 }
 
@@ -408,7 +411,7 @@ fn retries_max(environment: &Environment<'_>) -> Result<u32, Error> {
     };
     match text.parse() {
         Ok(number) if number <= RETRIES_MAX => Ok(number),
-        _ => Err(Error::Settings(format!("{spelling}: a number from 0 to {RETRIES_MAX}"))),
+        _ => Err(Error::unusable(format!("{spelling}: a number from 0 to {RETRIES_MAX}"))),
     }
 }
 

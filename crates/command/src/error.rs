@@ -1,25 +1,34 @@
 //! What can go wrong in a client command, grouped by what the caller does next.
 //!
-//! A [`Error::Usage`] is fixed on the command line, a [`Error::Request`] at the server or on the
-//! way to it, and an [`Error::Absent`] by writing the thing first. The exit code follows from the
-//! group. Messages never hold a token or a value; hints say which knob to turn.
+//! A [`Error::Usage`] is fixed on the command line, an [`Error::Unusable`] where the thing is that the message names, a
+//! [`Error::Request`] at the server or on the way to it, and an [`Error::Absent`] by writing the thing first. Messages
+//! never hold a token or a value; hints say which knob to turn.
+//!
+//! The exit code follows from the group, here and nowhere else ([`Error::exit_code`]):
+//! - [`EXIT_USAGE`]: an argument or a flag is missing, unknown or has no meaning. What an argument takes from a file
+//!   (`key=@file`, `-pgp-keys`) is a part of it. `VAULT_FORMAT` is read as the flag that it stands for.
+//! - [`EXIT_SERVER`]: what the command works with cannot be used: the environment and the settings of the connection,
+//!   however they are given, a file that it sends or writes as a whole, or the server, which refused or was not reached.
+//!
+//! These are the codes of Vault's command line, in which a flag is wrong before the client is made, and all that
+//! comes after is 2. Commands whose codes are answers (`status`) have no failure but [`EXIT_USAGE`].
 
 use std::fmt;
 
 use super::client::error::{ApiError, ClientError};
 
-/// Exit code of a mistake that never reached a server.
+/// Exit code of a wrong argument or flag.
 pub const EXIT_USAGE: u8 = 1;
-/// Exit code of a request that failed or was refused.
+/// Exit code of what the command works with and cannot use: settings, files and servers.
 pub const EXIT_SERVER: u8 = 2;
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
 pub enum Error {
-    /// The call itself is wrong: nothing useful was sent.
+    /// The call itself is wrong, in an argument or a flag: nothing useful was sent.
     Usage(String),
-    /// The settings are wrong: no client could be made.
-    Settings(String),
+    /// What the call works with cannot be used: the environment, a setting of the connection, a file, a server.
+    Unusable(String),
     /// A request failed; the text says what we were doing and is empty for the `kv` preflight.
     Request(String, Box<ClientError>),
     /// The server has nothing there.
@@ -32,6 +41,11 @@ impl Error {
     /// The call is wrong in this way.
     pub fn usage(text: impl Into<String>) -> Self {
         Self::Usage(text.into())
+    }
+
+    /// What the call works with cannot be used, for this reason.
+    pub fn unusable(text: impl Into<String>) -> Self {
+        Self::Unusable(text.into())
     }
 
     /// There is no value at `path`.
@@ -57,11 +71,11 @@ impl Error {
         }
     }
 
-    /// The exit code of this error.
+    /// The exit code of this error: the one place that decides it.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => EXIT_USAGE,
-            Self::Settings(_) | Self::Request(..) | Self::Absent(_) => EXIT_SERVER,
+            Self::Unusable(_) | Self::Request(..) | Self::Absent(_) => EXIT_SERVER,
             Self::Shown(_) => 0,
         }
     }
@@ -92,11 +106,30 @@ impl From<ClientError> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Settings(text) | Self::Absent(text) | Self::Shown(text) => {
+            Self::Usage(text) | Self::Unusable(text) | Self::Absent(text) | Self::Shown(text) => {
                 f.write_str(text)
             }
             Self::Request(what, error) if what.is_empty() => write!(f, "{error}"),
             Self::Request(what, error) => write!(f, "{what}: {error}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_says_whether_the_call_is_wrong_or_what_it_works_with() {
+        assert_eq!(Error::usage("no such flag").exit_code(), EXIT_USAGE);
+        for error in [
+            Error::unusable("a file that is not there"),
+            Error::no_value("secret/a"),
+            Error::from(ClientError::Settings("no certificate in PEM form".to_owned())),
+            Error::from(ClientError::Answer("not JSON".to_owned())),
+        ] {
+            assert_eq!(error.exit_code(), EXIT_SERVER, "{error}");
+        }
+        assert_eq!(Error::from(ClientError::Shown("curl".to_owned())).exit_code(), 0);
     }
 }

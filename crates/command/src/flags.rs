@@ -4,6 +4,8 @@
 
 use clap::Args;
 
+use super::duration;
+
 /// Reads the value of a switch, as Go's flags do.
 ///
 /// # Errors
@@ -14,6 +16,21 @@ pub fn parse_switch(text: &str) -> Result<bool, String> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("neither true nor false".to_owned()),
     }
+}
+
+/// Checks a flag that is sent as it is written and has to be a duration, which may be below zero (the server's own, for
+/// lifetimes of leases). Vault's command line refuses another as a wrong flag, before anything is sent. An empty one says
+/// nothing, as there: scripts fill it from variables.
+///
+/// # Errors
+/// The sentence that Go's clients say.
+pub fn parse_duration(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Ok(String::new());
+    }
+    duration::parse(text.strip_prefix('-').unwrap_or(text))
+        .map(|_| text.to_owned())
+        .map_err(|_| format!("time: invalid duration {text:?}"))
 }
 
 /// Which server to speak to and how; every client command has these.
@@ -94,4 +111,20 @@ pub struct CommonFlags {
     #[command(flatten)]
     /// How the answer is printed.
     pub format: FormatFlag,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_sent_as_it_is_written_or_not_at_all() {
+        for text in ["", "0", "90", "1h30m", "1d", "1.5s", "-1", "-1s"] {
+            assert_eq!(parse_duration(text).as_deref(), Ok(text));
+        }
+        for text in ["abc", "-", "--1", " 1", "1 h", "system"] {
+            let wanted = format!("time: invalid duration {text:?}");
+            assert_eq!(parse_duration(text), Err(wanted));
+        }
+    }
 }

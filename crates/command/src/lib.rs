@@ -9,8 +9,8 @@
 //! The command line (`kallisto-cli`), the server's process (`kallisto-server`, a client of other servers where it joins a
 //! cluster or unseals itself by one), the load generator and the offline commands stand on it; it knows none of them.
 //!
-//! Exit codes: 0 done, 1 a mistake in the call, 2 the server refused or was not reached (for
-//! `status`: 0 unsealed, 2 sealed, 1 anything else).
+//! Exit codes: 0 done, 1 a wrong argument or flag, 2 what the command works with cannot be used: settings, a file, or the
+//! server, which refused or was not reached. [`error`] has the rule.
 
 #![forbid(unsafe_code)]
 

@@ -90,7 +90,7 @@ impl BenchArgs {
             seed: self.seed,
         };
         let figures = workload::run(plan, watched)
-            .map_err(|error| Error::usage(format!("the workload failed: {error}")))?;
+            .map_err(|error| Error::unusable(format!("the workload failed: {error}")))?;
         let lost = figures.hits < plan.gets;
         let text = if self.json { report::json(&figures) } else { report::table(&figures) };
         Ok(Outcome::print(text).with_code(if lost { 2 } else { 0 }))

@@ -4,6 +4,7 @@
 
 use clap::Args;
 
+use super::counted;
 use super::place::{KvEngineVersion, KvPath, MountFlag};
 use super::versions::version_list;
 use crate::operator::ask;
@@ -19,7 +20,7 @@ use kallisto_command::output::{self, OutputFormat};
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  kallisto kv delete -mount=secret app/db\n  kallisto kv delete -mount=secret -versions=1,2 app/db\n  kallisto kv delete -recursive -dry-run secret/app\n  kallisto kv delete -recursive -purge secret/app\n\n\
-    Exit codes: 0 done, 1 a mistake in the call, 2 the server refused and nothing was done"
+    Exit codes: 0 done, 1 a mistake in the call, 2 nothing was done: the server refused, or was not reached"
 )]
 pub(crate) struct Delete {
     /// Where it is
@@ -45,10 +46,11 @@ pub(crate) struct Delete {
 impl Delete {
     /// Deletes it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
+        self.refuse_mixed_flags()?;
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let place = KvPath::find(&client, &self.mount, &self.path)?;
-        if self.recursive || self.dry_run || self.purge {
+        if self.recursive || self.dry_run {
             return self.send_whole(&client, &config, &place);
         }
         let path = place.path("data");
@@ -69,6 +71,20 @@ impl Delete {
         }
     }
 
+    /// Refuses flags that do not go together, before anything is sent. A purge of one secret has a command whose name says
+    /// it; where -recursive was left out or mistyped, nothing may be lost for good.
+    fn refuse_mixed_flags(&self) -> Result<(), Error> {
+        if !self.versions.is_empty() && (self.recursive || self.dry_run || self.purge) {
+            return Err(Error::usage("-versions goes without -recursive, -dry-run and -purge"));
+        }
+        if self.purge && !self.recursive && !self.dry_run {
+            return Err(Error::usage(
+                "-purge goes with -recursive or -dry-run: kallisto kv metadata delete removes all versions of one secret",
+            ));
+        }
+        Ok(())
+    }
+
     /// Asks the route that takes folders.
     fn send_whole(
         &self,
@@ -76,9 +92,6 @@ impl Delete {
         config: &Config,
         place: &KvPath,
     ) -> Result<Outcome, Error> {
-        if !self.versions.is_empty() {
-            return Err(Error::usage("-versions goes without -recursive, -dry-run and -purge"));
-        }
         let path = if self.recursive { place.folder() } else { place.full() };
         let body = Map::from([
             ("path".to_owned(), Json::from(path.as_str())),
@@ -103,9 +116,10 @@ impl Delete {
             return Err(Error::no_value(&path));
         };
         let how = if self.purge { "with all versions" } else { "the latest version of each" };
+        let count = counted(paths.len() as u64);
         let mut text = match self.dry_run {
-            true => format!("Nothing was done. Would delete {} secrets, {how}:\n", paths.len()),
-            false => format!("Success! Deleted {} secrets, {how}:\n", paths.len()),
+            true => format!("Nothing was done. Would delete {count}, {how}:\n"),
+            false => format!("Success! Deleted {count}, {how}:\n"),
         };
         for path in paths.iter().filter_map(Json::as_str) {
             text.push_str(&format!("  {path}\n"));

@@ -26,6 +26,14 @@ use clap::Subcommand;
 use kallisto_command::error::Error;
 use kallisto_command::outcome::Outcome;
 
+/// So many secrets, in words.
+fn counted(secrets: u64) -> String {
+    match secrets {
+        1 => "1 secret".to_owned(),
+        count => format!("{count} secrets"),
+    }
+}
+
 /// The verbs of `kv`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Kv {

@@ -71,7 +71,7 @@ impl Patch {
         let client = Client::new(&config)?;
         let place = KvPath::find(&client, &self.mount, &self.path)?;
         place.require_v2(|| {
-            Error::Settings("K/V engine mount must be version 2 for patch support".to_owned())
+            Error::Unusable("K/V engine mount must be version 2 for patch support".to_owned())
         })?;
         let path = place.path("data");
         let (result, notice) = self.change(&client, &path, data)?;

@@ -4,6 +4,7 @@
 
 use clap::Args;
 
+use super::counted;
 use super::place::{KvPath, MountFlag};
 use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
@@ -11,8 +12,8 @@ use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, OutputFormat, table};
-use kallisto_command::secret::Secret;
+use kallisto_command::output::{self, OutputFormat};
+use kallisto_command::secret::{Secret, as_u64};
 
 /// From where to where.
 #[derive(Args, Debug)]
@@ -87,10 +88,10 @@ impl Route {
         if config.format != OutputFormat::Table {
             return output::secret(&answer, &config, None);
         }
-        let count = answer.datum("count").map(table::show).unwrap_or_default();
+        let count = counted(answer.datum("count").and_then(as_u64).unwrap_or_default());
         let sentence = match self.dry_run {
-            true => format!("Nothing was done. Would {verb} {count} secrets:"),
-            false => format!("Success! {done} {count} secrets:"),
+            true => format!("Nothing was done. Would {verb} {count}:"),
+            false => format!("Success! {done} {count}:"),
         };
         Ok(Outcome::print(format!("{sentence}\n{}", pairs(&answer))))
     }

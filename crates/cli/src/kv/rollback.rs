@@ -45,7 +45,7 @@ impl Rollback {
         let client = Client::new(&config)?;
         let place = KvPath::find(&client, &self.mount, &self.path)?;
         place.require_v2(|| {
-            Error::Settings("K/V engine mount must be version 2 for rollback support".to_owned())
+            Error::Unusable("K/V engine mount must be version 2 for rollback support".to_owned())
         })?;
         let path = place.path("data");
         let newest = self.newest(&client, &path)?;

@@ -5,6 +5,7 @@
 
 use clap::Args;
 
+use super::counted;
 use super::place::{KvPath, MountFlag};
 use super::versions::{send_versions, version_list};
 use kallisto_command::client::{Client, ClientRequest};
@@ -91,17 +92,18 @@ impl Undelete {
             ]);
             return Ok(Outcome::print(Document::Value(&document).to_text(config.format)?));
         }
+        let told = counted(count as u64);
         let how = "the latest version of each";
         let mut text = match self.dry_run {
-            true => format!("Nothing was done. Would bring back {count} secrets, {how}:\n"),
-            false => format!("Success! Brought back {count} secrets, {how}:\n"),
+            true => format!("Nothing was done. Would bring back {told}, {how}:\n"),
+            false => format!("Success! Brought back {told}, {how}:\n"),
         };
         for (name, version) in &found.secrets {
             text.push_str(&format!("  {folder}{name} (version {version})\n"));
         }
         if found.unseen > 0 {
-            let unseen = found.unseen;
-            text.push_str(&format!("{unseen} secrets were left: their metadata may not be read\n"));
+            let unseen = counted(found.unseen as u64);
+            text.push_str(&format!("left alone: {unseen} whose metadata may not be read\n"));
         }
         Ok(Outcome::print(text))
     }

@@ -113,7 +113,7 @@ impl<'a> Endpoint<'a> {
         let answer = client.send(&ClientRequest::get("sys/seal-status"));
         let status = answer.map_err(Error::doing(doing))?.unwrap_or_default();
         if status.datum("sealed") == Some(&Json::Bool(true)) {
-            return Err(Error::Settings(format!(
+            return Err(Error::Unusable(format!(
                 "the {} is sealed: it must be unsealed first",
                 self.name
             )));

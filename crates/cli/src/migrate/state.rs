@@ -44,7 +44,7 @@ impl StateFile {
     /// # Errors
     /// It cannot be read, is none, or is about other clusters.
     pub(super) fn open(path: &Path, ends: &ClusterPair) -> Result<Self, Error> {
-        let wrong = |why: &str| Error::usage(format!("state file {}: {why}", path.display()));
+        let wrong = |why: &str| Error::unusable(format!("state file {}: {why}", path.display()));
         let ends = ClusterPair { source: ends.source.clone(), target: ends.target.clone() };
         let secrets = match files::read(path) {
             Ok(bytes) => {
@@ -100,7 +100,7 @@ impl StateFile {
         let begun = clock();
         let written = files::write_private(&self.path, &encode(&self.ends, &known.secrets));
         written.map_err(|error| {
-            Error::usage(format!("state file {}: {error}", self.path.display()))
+            Error::unusable(format!("state file {}: {error}", self.path.display()))
         })?;
         known.saved = clock();
         known.pause = SAVE_PAUSE.max(known.saved.duration_since(begun) * SAVE_SHARE);

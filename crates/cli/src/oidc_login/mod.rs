@@ -192,7 +192,7 @@ impl OidcLogin<'_> {
     fn by_listener(self) -> Result<Option<Secret>, Error> {
         let listener = LoginListener::open(&self.told.listen_address, self.told.port);
         let listener = listener.map_err(|error| {
-            Error::Settings(format!(
+            Error::Unusable(format!(
                 "{AUTHENTICATING}: cannot listen on {}:{}: {error}; see port= and listenaddress=",
                 self.told.listen_address, self.told.port
             ))
@@ -315,7 +315,7 @@ fn make_nonce() -> Result<String, Error> {
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
     random
         .fill(&mut bytes)
-        .map_err(|_| Error::Settings("this machine gives no randomness".to_owned()))?;
+        .map_err(|_| Error::Unusable("this machine gives no randomness".to_owned()))?;
     Ok(data_encoding::BASE64URL_NOPAD.encode(&bytes))
 }
 

@@ -7,7 +7,7 @@ use super::raft::ABSENT;
 use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
-use kallisto_command::flags::CommonFlags;
+use kallisto_command::flags::{CommonFlags, parse_duration};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output::{self, Document, OutputFormat, table};
@@ -111,10 +111,10 @@ pub(crate) struct SetConfig {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     cleanup_dead_servers: Option<bool>,
     /// Silence after which a server is not healthy, e.g. 10s
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     last_contact_threshold: Option<String>,
     /// Silence after which a server is gone for good, e.g. 24h
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     dead_server_last_contact_threshold: Option<String>,
     /// Entries that a healthy server may lack
     #[arg(long, value_name = "NUMBER")]
@@ -123,7 +123,7 @@ pub(crate) struct SetConfig {
     #[arg(long, value_name = "NUMBER")]
     min_quorum: Option<u64>,
     /// Time for which a new server has to be healthy; kept, and without effect here
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     server_stabilization_time: Option<String>,
 }
 

@@ -228,7 +228,7 @@ fn draw(length: u64) -> Result<Zeroizing<String>, Error> {
     while (otp.len() as u64) < length {
         source
             .fill(bytes.as_mut())
-            .map_err(|_| Error::Settings("the system gave no randomness".to_owned()))?;
+            .map_err(|_| Error::Unusable("the system gave no randomness".to_owned()))?;
         // 248 is the last multiple of 62 in a byte: past it some characters would be likelier.
         let usable = bytes.iter().filter(|byte| **byte < 248);
         let missing = usize::try_from(length).unwrap_or(usize::MAX) - otp.len();

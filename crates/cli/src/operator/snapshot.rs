@@ -86,10 +86,10 @@ impl Save {
                 Ok(Outcome::default().with_notice(&told))
             }
             Ok(bytes) => Ok(Outcome::line(format!("Success! Saved {bytes} bytes to {name}"))),
-            Err(Unsaved::File(error)) => Err(Error::usage(format!("{name}: {error}"))),
+            Err(Unsaved::File(error)) => Err(Error::unusable(format!("{name}: {error}"))),
             Err(Unsaved::Refused(error)) => Err(Error::doing("Error saving the snapshot")(error)),
             Err(Unsaved::BrokeOff) => {
-                Err(Error::usage(format!("{name}: the snapshot broke off, nothing is saved")))
+                Err(Error::unusable(format!("{name}: the snapshot broke off, nothing is saved")))
             }
         }
     }
@@ -175,7 +175,7 @@ fn upload(
     request: &ClientRequest,
     path: &Path,
 ) -> Result<Result<Option<Secret>, ClientError>, Error> {
-    let unreadable = |error| Error::usage(format!("{}: {error}", path.display()));
+    let unreadable = |error| Error::unusable(format!("{}: {error}", path.display()));
     let file = files::open_lines(path).map_err(unreadable)?;
     // Of a pipe nobody knows.
     let total = std::fs::metadata(path).map_or(0, |data| data.len());

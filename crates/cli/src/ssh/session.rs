@@ -29,16 +29,16 @@ impl Scratch {
                 Ok(()) => return Ok(Self(path)),
                 // Of a process that is gone, or of somebody who wants us to write there.
                 Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
-                Err(why) => return Err(Error::Settings(format!("{}: {why}", path.display()))),
+                Err(why) => return Err(Error::Unusable(format!("{}: {why}", path.display()))),
             }
         }
-        Err(Error::Settings(format!("there is no place for a directory in {parent}")))
+        Err(Error::Unusable(format!("there is no place for a directory in {parent}")))
     }
 
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
         let path = self.0.join(name);
         files::write_private(&path, bytes)
-            .map_err(|why| Error::Settings(format!("{}: {why}", path.display())))?;
+            .map_err(|why| Error::Unusable(format!("{}: {why}", path.display())))?;
         Ok(path)
     }
 }
@@ -126,12 +126,12 @@ impl SshSession {
              the password:\n{}",
             password.expose_secret()
         );
-        told.map_err(|why| Error::Settings(format!("the password cannot be shown: {why}")))?;
+        told.map_err(|why| Error::Unusable(format!("the password cannot be shown: {why}")))?;
         self.run()
     }
 
     fn unrunnable(&self, why: &std::io::Error) -> Error {
-        Error::Settings(format!("{} cannot be run: {why}", self.program))
+        Error::Unusable(format!("{} cannot be run: {why}", self.program))
     }
 }
 

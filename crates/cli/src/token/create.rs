@@ -5,7 +5,7 @@ use clap::Args;
 use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
-use kallisto_command::flags::{CommonFlags, FieldFlag};
+use kallisto_command::flags::{CommonFlags, FieldFlag, parse_duration};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output;
@@ -20,13 +20,13 @@ pub(crate) struct Create {
     #[arg(long, value_name = "NAME")]
     policy: Vec<String>,
     /// How long it lives, e.g. 1h
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     ttl: Option<String>,
     /// How long it lives at the most, however often it is renewed
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     explicit_max_ttl: Option<String>,
     /// Each renewal gives this much, for ever
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     period: Option<String>,
     /// Requests it may make; 0 for no limit
     #[arg(long, value_name = "NUMBER")]

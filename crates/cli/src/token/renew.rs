@@ -5,7 +5,7 @@ use clap::Args;
 use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
-use kallisto_command::flags::{CommonFlags, FieldFlag};
+use kallisto_command::flags::{CommonFlags, FieldFlag, parse_duration};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output;
@@ -23,7 +23,7 @@ pub(crate) struct Renew {
     #[arg(long)]
     accessor: bool,
     /// How much more, e.g. 1h
-    #[arg(long, short = 'i', value_name = "DURATION")]
+    #[arg(long, short = 'i', value_name = "DURATION", value_parser = parse_duration)]
     increment: Option<String>,
     #[command(flatten)]
     common: CommonFlags,

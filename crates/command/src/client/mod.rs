@@ -183,7 +183,7 @@ enum ClientIdentity {
 impl<'a> Client<'a> {
     /// Prepares a client; nothing is sent yet.
     pub fn new(config: &'a Config) -> Result<Self, Error> {
-        let agent = make_agent(config).map_err(|error| Error::Settings(error.to_string()))?;
+        let agent = make_agent(config).map_err(|error| Error::Unusable(error.to_string()))?;
         Ok(Self { agent, config, identity: ClientIdentity::Configured, tells_of_waiting: true })
     }
 

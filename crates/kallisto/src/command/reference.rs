@@ -96,22 +96,31 @@ fn the_page_of_the_environment_is_what_is_read() {
 
 #[test]
 fn the_page_of_exit_codes_is_what_is_returned() {
-    let about = "What a command ends with. Scripts may rely on it: the codes are those of Vault's command line where it has the command.";
+    let about = "What a command ends with. Scripts may rely on it: the rule is that of Vault's command line.";
     let mut text = page("Exit codes", about, "the constants of the command line");
     let row = |code: String, what: &str| vec![code, what.to_owned()];
     let rows = [
         row("0".to_owned(), "done; for `status`: unsealed"),
         row(
             EXIT_USAGE.to_string(),
-            "a mistake in the call; for `status`: an error; for `server`: it could not start, or its storage failed",
+            "an argument or a flag is missing, unknown or has no meaning, also by what it takes from a file (`key=@file`, `-pgp-keys=file`)",
         ),
         row(
             EXIT_SERVER.to_string(),
-            "the server refused, or was not reached; for `status`: sealed; for `operator init -status`: not initialised",
+            "what the command works with cannot be used: the environment, the settings of the connection (however they are given), a file that it sends or writes as a whole, or the server, which refused or was not reached",
         ),
         row(EXIT_NO_COMMAND.to_string(), "there is no such command"),
     ];
     table(&mut text, &["code", "means"], rows);
+    text.push_str(
+        "`VAULT_FORMAT` counts as the flag `-format`, as in Vault.\n\n\
+        Of some commands the code is an answer, and 1 is every failure:\n\n\
+        - `status`: 0 unsealed, 2 sealed.\n\
+        - `operator init -status`: 0 initialised, 2 not.\n\
+        - `pki health-check`: 0 all is well, 2 and above [what was found](commands.md).\n\
+        - `policy fmt`: 0 laid out, 1 not, or it cannot be.\n\
+        - `server`: 1 it could not start, or its storage failed.\n\n",
+    );
     text.push_str("`operator diagnose` and `operator validate-config` have codes of their own: see [operations](../operations.md#before-a-start). \
         `kallisto engine` and `kallisto exec` end with 1 for a mistake in the call or the input, and 2 for a damaged or failed store.\n");
     hold("exit-codes.md", &text);

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{DevServer, directory};
+use crate::support::{DevServer, Stub, directory, kallisto};
 
 #[test]
 fn secrets_are_found_moved_and_deleted_together() {
@@ -34,7 +34,11 @@ fn secrets_are_found_moved_and_deleted_together() {
         ("kv copy -mount=secret app/ old/", 0, "Success! Copied 2 secrets:\n"),
         ("kv get -field=user -version=1 secret/old/db", 0, "ada"),
         ("kv move secret/old/db secret/app/db", 2, ""),
-        ("kv move secret/old/db secret/older", 0, "Success! Moved 1 secrets:\n"),
+        ("kv move secret/old/db secret/older", 0, "Success! Moved 1 secret:\n"),
+        ("kv delete -dry-run secret/older", 0, "Would delete 1 secret, the latest version of each"),
+        ("kv delete -dry-run -purge secret/older", 0, "Would delete 1 secret, with all versions"),
+        ("kv delete -purge secret/older", 1, ""),
+        ("kv delete -purge -versions=1 secret/older", 1, ""),
         ("kv get -field=user secret/older", 0, "eve"),
         ("kv delete -recursive -dry-run secret/app", 0, "Nothing was done. Would delete 2 secrets"),
         ("kv get -field=user secret/app/db", 0, "eve"),
@@ -69,6 +73,21 @@ fn secrets_are_found_moved_and_deleted_together() {
         assert_eq!(ran.code, code, "{line}: {} {}", ran.stdout, ran.stderr);
         assert!(ran.stdout.contains(stdout), "{line}: {}", ran.stdout);
     }
+}
+
+/// All versions of a secret go for good where somebody said so twice, or by the command that is for it.
+#[test]
+fn a_purge_of_one_secret_is_refused_before_anything_is_sent() {
+    let stub = Stub::start(Vec::new());
+    let environment = [("VAULT_ADDR", stub.address.as_str()), ("VAULT_TOKEN", "root")];
+    let words = ["kv", "delete", "-purge", "secret/app"];
+    let ran = kallisto(&directory(), &environment, "", &words);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(
+        ran.stderr.contains("-recursive") && ran.stderr.contains("kv metadata delete"),
+        "{ran:?}"
+    );
+    assert_eq!(stub.asked(), []);
 }
 
 #[cfg(target_os = "linux")]

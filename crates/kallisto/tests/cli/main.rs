@@ -2,6 +2,7 @@
 //!
 //! - [`transcripts`] holds it to the reference, byte for byte;
 //! - [`client`] tests what happens on the way: redirects, retries, tokens, hints;
+//! - [`exit_codes`] tells mistakes of the call from what cannot be used;
 //! - [`operator`] takes a server through its keys and its seal;
 //! - [`questions`] asks for leases, versions, engines, help, completion;
 //! - [`ssh`] signs a key or makes a password, and runs a program in the place of ssh;
@@ -12,6 +13,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test may touch disk")]
 
 mod client;
+mod exit_codes;
 mod kv_many;
 mod operator;
 #[path = "../support/ports.rs"]

@@ -67,6 +67,8 @@ pub(super) struct CommandRow {
     pub(super) verb: RespVerb,
     /// Arguments with the name; below zero, at least so many.
     arity: i64,
+    /// Most arguments with the name. `COMMAND` cannot tell: its arity has one end, and Redis checks the other in the command.
+    most: usize,
     flags: Flags,
     keys: KeyPlaces,
 }
@@ -74,8 +76,13 @@ pub(super) struct CommandRow {
 impl CommandRow {
     /// Whether it takes so many arguments, its name among them.
     pub(super) fn takes(&self, count: usize) -> bool {
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        if self.arity < 0 { count >= -self.arity } else { count == self.arity }
+        let least = usize::try_from(self.arity.unsigned_abs()).unwrap_or(usize::MAX);
+        if self.arity < 0 { (least..=self.most).contains(&count) } else { count == least }
+    }
+
+    /// The same, with at most so many arguments.
+    const fn at_most(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 }
 
@@ -86,7 +93,7 @@ const fn row(
     flags: Flags,
     keys: KeyPlaces,
 ) -> CommandRow {
-    CommandRow { name, verb, arity, flags, keys }
+    CommandRow { name, verb, arity, most: usize::MAX, flags, keys }
 }
 
 const READ: Flags = &["readonly", "fast"];
@@ -125,7 +132,7 @@ const COMMANDS: [CommandRow; 36] = [
     row("mget", RespVerb::MGet, -2, READ, ALL_KEYS),
     row("mset", RespVerb::MSet, -3, WRITE, (1, -1, 2)),
     row("multi", RespVerb::Multi, 1, OWN, NO_KEYS),
-    row("ping", RespVerb::Ping, -1, OWN, NO_KEYS),
+    row("ping", RespVerb::Ping, -1, OWN, NO_KEYS).at_most(2),
     row("pttl", RespVerb::PTtl, 2, READ, ONE_KEY),
     row("quit", RespVerb::Quit, -1, OPEN, NO_KEYS),
     row("reset", RespVerb::Reset, 1, OPEN, NO_KEYS),
@@ -201,6 +208,9 @@ mod tests {
     fn arguments(command: &CommandRow) -> String {
         match command.arity {
             1 => "none".to_owned(),
+            arity if arity < 0 && command.most < usize::MAX => {
+                format!("{} to {}", -arity - 1, command.most - 1)
+            }
             -1 => "any number".to_owned(),
             arity if arity < 0 => format!("{} or more", -arity - 1),
             arity => format!("{}", arity - 1),
@@ -235,6 +245,9 @@ mod tests {
         }
         assert!(find(b"FLUSHALL").is_none());
         assert!(find(b"GET").unwrap().takes(2) && !find(b"GET").unwrap().takes(3));
+        let ping = find(b"PING").unwrap();
+        assert!(ping.takes(1) && ping.takes(2) && !ping.takes(3));
+        assert_eq!(arguments(ping), "0 to 1");
         assert!(find(b"DEL").unwrap().takes(9) && !find(b"DEL").unwrap().takes(1));
     }
 }

@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use zeroize::Zeroizing;
 
 use super::reply::{Replies, RespVersion};
-use super::session::{CommandArguments, CommandFailure, RespSession};
+use super::session::{CommandArguments, CommandFailure, RespSession, integer};
 
 /// The version of Redis whose commands and forms are served, for clients that ask.
 const REDIS_VERSION: &str = "7.2.0";
@@ -73,14 +73,7 @@ impl RespSession {
     ) -> Result<(), CommandFailure> {
         let protocol = match arguments.get(1) {
             None => replies.protocol,
-            Some(b"2") => RespVersion::Two,
-            Some(b"3") => RespVersion::Three,
-            Some(_) => {
-                return Err(CommandFailure {
-                    word: "NOPROTO",
-                    text: "unsupported protocol version".into(),
-                });
-            }
+            Some(given) => version_of(given)?,
         };
         let mut at = 2;
         while at < arguments.len() {
@@ -97,6 +90,9 @@ impl RespSession {
             }
         }
         if self.token.is_none() {
+            if self.shared.core.is_sealed() {
+                return Err(Error::Sealed.into());
+            }
             return Err(CommandFailure {
                 word: "NOAUTH",
                 text: "HELLO must be called with the client already authenticated, otherwise the \
@@ -157,8 +153,12 @@ impl RespSession {
                 let line = format!("id={id} addr={remote} name={name} db={db}\n");
                 replies.bulk(line.as_bytes());
             }
-            // What a client library is called, and how its memory is managed: nothing depends on it.
-            "SETINFO" | "NO-EVICT" | "NO-TOUCH" => replies.ok(),
+            "SETINFO" => {
+                check_info(arguments)?;
+                replies.ok();
+            }
+            // How a client's memory is managed: nothing depends on it.
+            "NO-EVICT" | "NO-TOUCH" => replies.ok(),
             other => {
                 let shown = other.to_ascii_lowercase();
                 return Err(CommandFailure::plain(format!("unknown subcommand 'client|{shown}'")));
@@ -173,15 +173,9 @@ impl RespSession {
         replies: &mut Replies,
         arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
-        let index: Option<usize> = arguments.text(1)?.parse().ok();
-        match index.filter(|&index| index < self.shared.mounts.len()) {
-            Some(index) => {
-                self.selected = index;
-                replies.ok();
-                Ok(())
-            }
-            None => Err(CommandFailure::plain("DB index is out of range")),
-        }
+        self.selected = database_of(arguments, self.shared.mounts.len())?;
+        replies.ok();
+        Ok(())
     }
 
     pub(super) fn ping(&self, replies: &mut Replies, arguments: CommandArguments<'_>) {
@@ -213,6 +207,45 @@ impl RespSession {
     }
 }
 
+/// The version of the protocol that `HELLO` asks for.
+fn version_of(given: &[u8]) -> Result<RespVersion, CommandFailure> {
+    match integer(given) {
+        Some(2) => Ok(RespVersion::Two),
+        Some(3) => Ok(RespVersion::Three),
+        Some(_) => {
+            Err(CommandFailure { word: "NOPROTO", text: "unsupported protocol version".into() })
+        }
+        None => Err(CommandFailure::plain("Protocol version is not an integer or out of range")),
+    }
+}
+
+/// The database that `SELECT` asks for, of so many.
+fn database_of(arguments: CommandArguments<'_>, count: usize) -> Result<usize, CommandFailure> {
+    let given = arguments.integer(1).ok_or_else(CommandFailure::no_integer)?;
+    let index = usize::try_from(given).ok().filter(|&index| index < count);
+    index.ok_or_else(|| CommandFailure::plain("DB index is out of range"))
+}
+
+/// Checks what `CLIENT SETINFO` says of a client library, as Redis 7.2 does. Nothing depends on it, so it is not kept.
+fn check_info(arguments: CommandArguments<'_>) -> Result<(), CommandFailure> {
+    if arguments.len() != 4 {
+        return Err(CommandFailure::plain(
+            "wrong number of arguments for 'client|setinfo' command",
+        ));
+    }
+    let option = arguments.text(2)?;
+    if !["lib-name", "lib-ver"].iter().any(|known| known.eq_ignore_ascii_case(option)) {
+        return Err(CommandFailure::plain(format!("Unrecognized option '{option}'")));
+    }
+    let is_plain = |text: &[u8]| text.iter().all(u8::is_ascii_graphic);
+    match arguments.get(3) {
+        Some(value) if is_plain(value) => Ok(()),
+        _ => Err(CommandFailure::plain(format!(
+            "{option} cannot contain spaces, newlines or special characters."
+        ))),
+    }
+}
+
 /// A refused login in Redis's words; what else is wrong keeps its own.
 fn wrong(error: Error) -> CommandFailure {
     match error {
@@ -225,5 +258,48 @@ fn wrong(error: Error) -> CommandFailure {
             text: "invalid username-password pair or user is disabled.".into(),
         },
         other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::tests::with_arguments;
+    use super::*;
+
+    /// What Redis 7.0.15 and 7.2 answer.
+    #[test]
+    fn numbers_and_options_are_refused_in_redis_words() {
+        let no_integer = "value is not an integer or out of range";
+        let select = |words: &str| {
+            with_arguments(words, |arguments| database_of(arguments, 2)).map_err(|why| why.text)
+        };
+        assert_eq!((select("SELECT 0"), select("SELECT 1")), (Ok(0), Ok(1)));
+        for words in ["SELECT abc", "SELECT +1", "SELECT 01", "SELECT 99999999999999999999"] {
+            assert_eq!(select(words).unwrap_err(), no_integer, "{words}");
+        }
+        for words in ["SELECT 2", "SELECT -1"] {
+            assert_eq!(select(words).unwrap_err(), "DB index is out of range", "{words}");
+        }
+        assert_eq!(version_of(b"2").ok(), Some(RespVersion::Two));
+        assert_eq!(version_of(b"3").ok(), Some(RespVersion::Three));
+        for (given, word) in [("abc", "ERR"), ("3.0", "ERR"), ("1", "NOPROTO"), ("-1", "NOPROTO")] {
+            assert_eq!(version_of(given.as_bytes()).unwrap_err().word, word, "{given}");
+        }
+        let said = version_of(b"abc").unwrap_err().text;
+        assert_eq!(said, "Protocol version is not an integer or out of range");
+    }
+
+    #[test]
+    fn what_a_library_says_of_itself_is_checked_as_redis_does() {
+        let info = |words: &str| with_arguments(words, check_info).map_err(|why| why.text);
+        assert_eq!(info("CLIENT SETINFO LIB-NAME redis-py(x_v1)"), Ok(()));
+        assert_eq!(info("CLIENT SETINFO lib-ver 5.0.1"), Ok(()));
+        assert_eq!(info("CLIENT SETINFO foo x").unwrap_err(), "Unrecognized option 'foo'");
+        let count = "wrong number of arguments for 'client|setinfo' command";
+        for words in ["CLIENT SETINFO", "CLIENT SETINFO lib-name", "CLIENT SETINFO lib-name a b"] {
+            assert_eq!(info(words).unwrap_err(), count, "{words}");
+        }
+        let special = info("CLIENT SETINFO lib-name \u{7}").unwrap_err();
+        assert_eq!(special, "lib-name cannot contain spaces, newlines or special characters.");
     }
 }

@@ -57,7 +57,9 @@ fn in_class(class: &[u8], byte: u8) -> (bool, usize) {
                 found |= escaped == byte;
                 at += 2;
             }
-            (low, Some(b'-'), Some(&high)) if high != b']' => {
+            // What comes after the hyphen is the end of the range, also a bracket: `[5-]` is the range from `5` to `]`, and
+            // ends with the pattern unless another bracket closes it. Redis reads it so, in `stringmatchlen`.
+            (low, Some(b'-'), Some(&high)) => {
                 let (low, high) = (low.min(high), low.max(high));
                 found |= (low..=high).contains(&byte);
                 at += 3;
@@ -112,8 +114,28 @@ mod tests {
             ("[aa]", "a", true),
             ("[\\a\\a]", "a", true),
             ("[a-cb-d]", "b", true),
-            ("[a-]", "-", true),
+            // From `]` to `a`, and from `5` to `]`.
+            ("[a-]", "-", false),
+            ("[a-]", "^", true),
             ("[a-]", "b", false),
+            ("[5-]", "5", true),
+            ("[5-]", "A", true),
+            ("[5-]", "]", true),
+            ("[5-]", "-", false),
+            ("[5-]", "4", false),
+            ("[5-]", "5]", false),
+            ("[5-]]", "6", true),
+            ("[^5-]", "6", false),
+            ("[^5-]", "-", true),
+            ("[5-", "-", true),
+            ("[5-", "5", true),
+            ("[5-", "6", false),
+            ("[\\5-]", "-", true),
+            ("[\\5-]", "6", false),
+            ("[-5]", "-", true),
+            ("[5-\\]]", "6]", true),
+            ("[5-\\]]", "6", false),
+            ("[]", "]", false),
             ("[\\a-c]", "b", false),
             ("[\\a-c]", "-", true),
             ("[a-cx]y", "by", true),

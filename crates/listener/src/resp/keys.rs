@@ -145,15 +145,7 @@ impl RespSession {
             }
             match arguments.word(at).as_str() {
                 "MATCH" => pattern = arguments.text(at + 1)?,
-                "COUNT" => {
-                    let given: usize = arguments.text(at + 1)?.parse().unwrap_or_default();
-                    count = given.min(KEYS_MAX);
-                    if count == 0 {
-                        return Err(CommandFailure::plain(
-                            "value is not an integer or out of range",
-                        ));
-                    }
-                }
+                "COUNT" => count = count_of(arguments.integer(at + 1))?,
                 "TYPE" => kind = Some(arguments.text(at + 1)?),
                 _ => return Err(CommandFailure::syntax()),
             }
@@ -278,6 +270,16 @@ struct ListedPage {
     last: Option<String>,
 }
 
+/// How many keys a `SCAN` looks at that says so.
+fn count_of(given: Option<i64>) -> Result<usize, CommandFailure> {
+    let given = given.ok_or_else(CommandFailure::no_integer)?;
+    // Redis calls a number below one an error of syntax.
+    match usize::try_from(given) {
+        Ok(count) if count > 0 => Ok(count.min(KEYS_MAX)),
+        _ => Err(CommandFailure::syntax()),
+    }
+}
+
 /// Those that a pattern stands for.
 fn matching(names: Vec<String>, pattern: &[u8]) -> Vec<String> {
     names.into_iter().filter(|name| glob::matches(pattern, name.as_bytes())).collect()
@@ -311,5 +313,21 @@ fn write_keys(replies: &mut Replies, keys: &[String]) {
     replies.array(keys.len());
     for key in keys {
         replies.bulk(key.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_a_number_above_zero() {
+        let count = |given| count_of(given).map_err(|why| why.text);
+        assert_eq!(count(Some(1)), Ok(1));
+        assert_eq!(count(Some(i64::MAX)), Ok(KEYS_MAX));
+        assert_eq!(count(None).unwrap_err(), "value is not an integer or out of range");
+        for given in [0, -1, i64::MIN] {
+            assert_eq!(count(Some(given)).unwrap_err(), "syntax error", "{given}");
+        }
     }
 }

@@ -84,6 +84,11 @@ impl<'a> CommandArguments<'a> {
         text(self.get(at).unwrap_or_default())
     }
 
+    /// An argument that has to be a whole number; `None` for none, or one that does not fit.
+    pub(super) fn integer(self, at: usize) -> Option<i64> {
+        integer(self.get(at)?)
+    }
+
     /// An option's name in upper case.
     pub(super) fn word(self, at: usize) -> String {
         self.get(at).map(upper).unwrap_or_default()
@@ -97,6 +102,13 @@ fn is_of_http(name: &[u8]) -> bool {
 /// A key, field or value as text: JSON holds nothing else.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, CommandFailure> {
     std::str::from_utf8(bytes).map_err(|_| CommandFailure::plain("value is not valid UTF-8"))
+}
+
+/// A number as Redis reads it, in the one form that it is written in: no plus sign, blank or leading zero.
+pub(super) fn integer(bytes: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 fn upper(bytes: &[u8]) -> String {
@@ -120,6 +132,10 @@ impl CommandFailure {
 
     pub(super) fn syntax() -> Self {
         Self::plain("syntax error")
+    }
+
+    pub(super) fn no_integer() -> Self {
+        Self::plain("value is not an integer or out of range")
     }
 
     fn write(&self, replies: &mut Replies) {
@@ -365,5 +381,34 @@ impl From<CommandFailure> for Stopped {
 impl From<Gone> for Stopped {
     fn from(gone: Gone) -> Self {
         Self::Gone(gone)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Hands a command to `take`, whose words are apart by one blank.
+    pub(in crate::resp) fn with_arguments<T>(
+        words: &str,
+        take: impl FnOnce(CommandArguments<'_>) -> T,
+    ) -> T {
+        let mut ranges = Vec::new();
+        let mut start = 0;
+        for word in words.split(' ') {
+            ranges.push(start..start + word.len());
+            start += word.len() + 1;
+        }
+        take(CommandArguments::new(words.as_bytes(), &ranges))
+    }
+
+    #[test]
+    fn a_number_has_one_form() {
+        for (text, number) in [("0", 0), ("-1", -1), ("9223372036854775807", i64::MAX)] {
+            assert_eq!(integer(text.as_bytes()), Some(number));
+        }
+        for text in ["", "+1", " 1", "01", "-0", "1.0", "abc", "9223372036854775808", "\u{661}"] {
+            assert_eq!(integer(text.as_bytes()), None, "{text}");
+        }
     }
 }

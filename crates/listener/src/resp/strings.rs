@@ -208,8 +208,11 @@ fn options(arguments: CommandArguments<'_>) -> Result<(SetCondition, SetReply), 
     let (mut condition, mut answer) = (SetCondition::Always, SetReply::Ok);
     for at in 3..arguments.len() {
         match (arguments.word(at).as_str(), condition) {
-            ("NX", SetCondition::Always) => condition = SetCondition::Absent,
-            ("XX", SetCondition::Always) => condition = SetCondition::Present,
+            // Said twice it says the same, as in Redis; the two exclude each other.
+            ("NX", SetCondition::Always | SetCondition::Absent) => condition = SetCondition::Absent,
+            ("XX", SetCondition::Always | SetCondition::Present) => {
+                condition = SetCondition::Present;
+            }
             ("GET", _) => answer = SetReply::Old,
             // A secret's lifetime is its metadata's; writing never changes it.
             ("KEEPTTL", _) => {}
@@ -223,4 +226,26 @@ fn options(arguments: CommandArguments<'_>) -> Result<(SetCondition, SetReply), 
         }
     }
     Ok((condition, answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::tests::with_arguments;
+    use super::*;
+
+    #[test]
+    fn options_of_set_may_be_said_twice_and_not_against_each_other() {
+        let read = |words: &str| with_arguments(words, options).map_err(|why| why.text);
+        for (words, condition, answer) in [
+            ("SET a 1", SetCondition::Always, SetReply::Ok),
+            ("SET a 1 NX nx", SetCondition::Absent, SetReply::Ok),
+            ("SET a 1 XX GET XX", SetCondition::Present, SetReply::Old),
+            ("SET a 1 GET GET KEEPTTL KEEPTTL", SetCondition::Always, SetReply::Old),
+        ] {
+            assert_eq!(read(words), Ok((condition, answer)), "{words}");
+        }
+        for words in ["SET a 1 NX XX", "SET a 1 XX NX", "SET a 1 NX XX NX", "SET a 1 FOO"] {
+            assert_eq!(read(words).unwrap_err(), "syntax error", "{words}");
+        }
+    }
 }

@@ -280,6 +280,10 @@ fn a_sealed_server_says_that_it_is_not_ready_and_knows_nobody_afterwards() {
     assert_all_say(&mut client, "LOADING");
     client.assert_error("PING", "LOADING");
     client.assert_error("AUTH root", "LOADING");
+    client.assert_error("HELLO 3", "LOADING");
+    // What is wrong on any server is told first, as in Redis.
+    client.assert_error("FROB a", "ERR unknown command 'frob'");
+    client.assert_error("GET", "ERR wrong number of arguments for 'get' command");
     site.unseal();
     // Who said nothing meanwhile as well.
     assert_all_say(&mut client, "NOAUTH");

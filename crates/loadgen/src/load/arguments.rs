@@ -62,7 +62,7 @@ pub(crate) enum LoadCommand {
     kallisto bench http -prepare -connections=64\n  \
     kallisto bench http -prepare -rate=20000 -duration=30 -svg=latency.svg\n  \
     kallisto bench http -address=https://127.0.0.1:8200 -ca-cert=ca.pem -prepare -reconnect\n\n\
-    Exit codes: 0 all answers were good, 1 a mistake in the call, 2 some were not")]
+    Exit codes: 0 all answers were good, 1 a mistake in the call, 2 some were not, or the server was not reached")]
 pub(crate) struct HttpArgs {
     #[command(flatten)]
     server: ServerArgs,
@@ -84,7 +84,7 @@ pub(crate) struct HttpArgs {
 #[command(after_help = "Examples:\n  \
     kallisto bench resp -prepare -pipeline=16\n  \
     kallisto bench resp -address=redis://127.0.0.1:6379 -writes=100\n\n\
-    Exit codes: 0 all answers were good, 1 a mistake in the call, 2 some were not")]
+    Exit codes: 0 all answers were good, 1 a mistake in the call, 2 some were not, or the server was not reached")]
 pub(crate) struct RespArgs {
     #[command(flatten)]
     server: ServerArgs,
@@ -104,7 +104,7 @@ pub(crate) struct RespArgs {
 #[command(after_help = "Examples:\n  \
     kallisto bench mixed -prepare\n  \
     kallisto bench mixed -address=redis://127.0.0.1:6379 -writes=50 -prepare\n\n\
-    Exit codes: 0 all answers were good, 1 a mistake in the call, 2 some were not")]
+    Exit codes: 0 all answers were good, 1 a mistake in the call, 2 some were not, or the server was not reached")]
 pub(crate) struct MixedArgs {
     #[command(flatten)]
     server: ServerArgs,
@@ -126,7 +126,7 @@ pub(crate) struct MixedArgs {
 #[command(after_help = "Examples:\n  \
     kallisto bench herd -n 10000 -prepare\n  \
     kallisto bench herd -n 10000 -prepare -approle -pid=$(pidof kallisto)\n\n\
-    Exit codes: 0 all were served, 1 a mistake in the call, 2 some were not")]
+    Exit codes: 0 all were served, 1 a mistake in the call, 2 some were not, or the server was not reached")]
 pub(crate) struct HerdArgs {
     #[command(flatten)]
     server: ServerArgs,
@@ -231,11 +231,12 @@ impl LoadCommand {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         match self {
             Self::Http(http) => {
-                let target = http.server.target(ADDRESS_DEFAULT)?;
+                let target = http.server.target(ADDRESS_DEFAULT)?.speaking(LoadProtocol::Http)?;
                 load("http", &http.server, &http.load, target, &http.path, http.writes)
             }
             Self::Resp(resp) => {
-                let target = resp.server.target(RESP_ADDRESS_DEFAULT)?;
+                let target =
+                    resp.server.target(RESP_ADDRESS_DEFAULT)?.speaking(LoadProtocol::Resp)?;
                 load("resp", &resp.server, &resp.load, target, &resp.key, resp.writes)
             }
             Self::Mixed(mixed) => {
@@ -317,8 +318,9 @@ impl ServerArgs {
 }
 
 fn write_picture(path: &Path, text: &str) -> Result<(), Error> {
-    files::fill_private(path, |file| file.write_all(text.as_bytes()))
-        .map_err(|error: std::io::Error| Error::usage(format!("-svg {}: {error}", path.display())))
+    files::fill_private(path, |file| file.write_all(text.as_bytes())).map_err(
+        |error: std::io::Error| Error::unusable(format!("-svg {}: {error}", path.display())),
+    )
 }
 
 impl LoadArgs {
@@ -357,14 +359,14 @@ fn pace(rate: Option<f64>) -> Result<LoadPace, Error> {
 /// The load that follows asks for every key: one that was not written would be an error of the server.
 fn refuse_unwritten(figures: &LoadFigures, keys: u64) -> Result<(), Error> {
     if let Some((why, count)) = figures.errors.iter().next() {
-        return Err(Error::usage(format!("preparing: {count} keys not written: {why}")));
+        return Err(Error::unusable(format!("preparing: {count} keys not written: {why}")));
     }
     let written = figures.good_total();
     if written == keys {
         return Ok(());
     }
     let minutes = run::EACH_ONCE_MAX.as_secs() / 60;
-    Err(Error::usage(format!(
+    Err(Error::unusable(format!(
         "preparing: {written} of {keys} keys were written in {minutes} minutes: give fewer -keys"
     )))
 }
@@ -406,10 +408,7 @@ fn load(
 fn stampede(args: &HerdArgs) -> Result<Outcome, Error> {
     let server = &args.server;
     check_pattern(&args.path)?;
-    let target = server.target(ADDRESS_DEFAULT)?;
-    if target.protocol != LoadProtocol::Http {
-        return Err(Error::usage("a herd speaks HTTP: -address must be http:// or https://"));
-    }
+    let target = server.target(ADDRESS_DEFAULT)?.speaking(LoadProtocol::Http)?;
     raise_open_files(args.clients)?;
     let token = server.token();
     if server.prepare {

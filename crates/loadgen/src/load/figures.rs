@@ -12,14 +12,26 @@ use super::protocol::ReplyVerdict;
 /// Longest latency told apart, in nanoseconds: ten minutes, longer than any run.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
 
+/// How many requests of a kind there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RequestCounts {
+    /// All of them, whatever came of them.
+    pub(super) asked: u64,
+    /// Those that were answered, as hoped for or not.
+    pub(super) answered: u64,
+    /// Those that were answered as hoped for.
+    pub(super) good: u64,
+}
+
 /// Latencies and outcomes.
 #[derive(Clone)]
 pub(super) struct LoadFigures {
+    /// Latencies of good answers, and ages of what waited in vain, which are the least that those would have been. What was
+    /// refused or lost is an error alone: it says nothing of how long an answer takes.
     pub(super) reads: Histogram<u64>,
     pub(super) writes: Histogram<u64>,
-    /// How many of each were answered, as hoped for or not.
-    answered_reads: u64,
-    answered_writes: u64,
+    read_counts: RequestCounts,
+    write_counts: RequestCounts,
     /// What was not as hoped for, by name.
     pub(super) errors: BTreeMap<String, u64>,
     /// How long the load lasted that was counted.
@@ -35,8 +47,8 @@ impl LoadFigures {
         Self {
             reads: histogram(),
             writes: histogram(),
-            answered_reads: 0,
-            answered_writes: 0,
+            read_counts: RequestCounts::default(),
+            write_counts: RequestCounts::default(),
             errors: BTreeMap::new(),
             elapsed: Duration::ZERO,
             usage: None,
@@ -45,27 +57,36 @@ impl LoadFigures {
 
     /// Counts one that was answered.
     pub(super) fn answered(&mut self, kind: LoadKind, took_ns: u64, verdict: ReplyVerdict) {
-        self.latencies(kind).saturating_record(took_ns.max(1));
-        match kind {
-            LoadKind::Read => self.answered_reads += 1,
-            LoadKind::Write => self.answered_writes += 1,
-        }
+        let counts = self.counts_of(kind);
+        counts.asked += 1;
+        counts.answered += 1;
         match verdict {
-            ReplyVerdict::Good => {}
+            ReplyVerdict::Good => {
+                counts.good += 1;
+                self.latencies(kind).saturating_record(took_ns.max(1));
+            }
             ReplyVerdict::Status(status) => self.failed(&format!("status {status}"), 1),
             ReplyVerdict::Error => self.failed("error reply", 1),
             ReplyVerdict::Null => self.failed("null reply", 1),
         }
     }
 
-    /// Counts one that never was: its age is the least it took.
+    /// Counts one that waited for its answer until the end: its age is the least it took.
     pub(super) fn unanswered(&mut self, kind: LoadKind, age_ns: u64, why: &str) {
+        self.counts_of(kind).asked += 1;
         self.latencies(kind).saturating_record(age_ns.max(1));
+        self.failed(why, 1);
+    }
+
+    /// Counts one whose connection was lost, however soon: it waits no more.
+    pub(super) fn lost(&mut self, kind: LoadKind, why: &str) {
+        self.counts_of(kind).asked += 1;
         self.failed(why, 1);
     }
 
     /// Counts reads that were due and never sent, all with this age.
     pub(super) fn unsent(&mut self, count: u64, age_ns: u64) {
+        self.read_counts.asked += count;
         self.reads.saturating_record_n(age_ns.max(1), count);
         self.failed("not sent in time", count);
     }
@@ -83,6 +104,13 @@ impl LoadFigures {
         }
     }
 
+    const fn counts_of(&mut self, kind: LoadKind) -> &mut RequestCounts {
+        match kind {
+            LoadKind::Read => &mut self.read_counts,
+            LoadKind::Write => &mut self.write_counts,
+        }
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         for (into, from) in [(&mut self.reads, &other.reads), (&mut self.writes, &other.writes)] {
             into.add(from).expect("all histograms have the same bounds");
@@ -90,8 +118,12 @@ impl LoadFigures {
         for (why, count) in &other.errors {
             self.failed(why, *count);
         }
-        self.answered_reads += other.answered_reads;
-        self.answered_writes += other.answered_writes;
+        for kind in [LoadKind::Read, LoadKind::Write] {
+            let (into, from) = (self.counts_of(kind), other.counts(kind));
+            into.asked += from.asked;
+            into.answered += from.answered;
+            into.good += from.good;
+        }
         self.elapsed = self.elapsed.max(other.elapsed);
     }
 
@@ -101,14 +133,14 @@ impl LoadFigures {
 
     /// Those that were answered as hoped for.
     pub(super) fn good_total(&self) -> u64 {
-        (self.reads.len() + self.writes.len()).saturating_sub(self.errors_total())
+        self.read_counts.good + self.write_counts.good
     }
 
-    /// How many of a kind were answered.
-    pub(super) const fn answered_of(&self, kind: LoadKind) -> u64 {
+    /// How many of a kind there were.
+    pub(super) const fn counts(&self, kind: LoadKind) -> RequestCounts {
         match kind {
-            LoadKind::Read => self.answered_reads,
-            LoadKind::Write => self.answered_writes,
+            LoadKind::Read => self.read_counts,
+            LoadKind::Write => self.write_counts,
         }
     }
 

@@ -88,7 +88,7 @@ pub(super) fn run(
     pid: Option<u32>,
     progress: &LoadBar,
 ) -> Result<HerdFigures, Error> {
-    let broken = |error: io::Error| Error::usage(format!("{}: {error}", target.authority));
+    let broken = |error: io::Error| Error::unusable(format!("{}: {error}", target.authority));
     let client = |_| HerdClient { connection: None, stage: HerdStage::Setting };
     let mut observer = pid.and_then(Observer::new);
     let mut herd = Herd {
@@ -139,7 +139,7 @@ impl Herd<'_> {
             progress.show_count(self.over as u64, self.served);
         }
         for id in 0..self.clients.len() {
-            self.give_up(id, "not served in time");
+            self.time_out(id);
         }
         Ok(())
     }
@@ -246,15 +246,29 @@ impl Herd<'_> {
         self.over += 1;
     }
 
+    /// Counts a client whose connection was lost, or never made.
     fn give_up(&mut self, id: usize, why: &str) {
-        let stage = self.clients[id].stage;
-        if stage == HerdStage::Over {
-            return;
-        }
-        let kind = if stage == HerdStage::LoggingIn { LoadKind::Write } else { LoadKind::Read };
-        self.figures.unanswered(kind, self.watch.nanos(), why);
+        let Some(kind) = self.waits_for(id) else { return };
+        self.figures.lost(kind, why);
         self.clients[id].connection = None;
         self.end(id);
+    }
+
+    /// Counts a client that waited to the end.
+    fn time_out(&mut self, id: usize) {
+        let Some(kind) = self.waits_for(id) else { return };
+        self.figures.unanswered(kind, self.watch.nanos(), "not served in time");
+        self.clients[id].connection = None;
+        self.end(id);
+    }
+
+    /// What a client waits for; nothing once it is over.
+    fn waits_for(&self, id: usize) -> Option<LoadKind> {
+        match self.clients[id].stage {
+            HerdStage::Over => None,
+            HerdStage::LoggingIn => Some(LoadKind::Write),
+            HerdStage::Setting | HerdStage::Reading => Some(LoadKind::Read),
+        }
     }
 }
 

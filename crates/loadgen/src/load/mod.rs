@@ -8,7 +8,8 @@
 //!
 //! Invariants:
 //! - With a rate, a latency counts from when its request was due, not from when a connection was free
-//!   for it; what was never answered counts with its age. So a stall is seen by all it delayed.
+//!   for it; what waits in vain to the end counts with its age. So a stall is seen by all it delayed.
+//! - Rates and latencies are those of good answers. What was refused or lost is an error, once, and nothing else.
 //! - Every run ends: the time of load, of draining and of a herd has a limit, and so has the number of
 //!   connections that may fail.
 

@@ -102,7 +102,7 @@ impl Operator<'_> {
         match answer.verdict {
             ReplyVerdict::Good => Ok(answer.body),
             ReplyVerdict::Status(status) => {
-                Err(Error::usage(format!("preparing: POST {path}: status {status}")))
+                Err(Error::unusable(format!("preparing: POST {path}: status {status}")))
             }
             ReplyVerdict::Error | ReplyVerdict::Null => Err(no(path)),
         }
@@ -121,7 +121,7 @@ impl Operator<'_> {
         request.extend_from_slice(&body);
         let answered = exchange(self.target, &request);
         let (reply, bytes) =
-            answered.map_err(|error| Error::usage(format!("preparing: {path}: {error}")))?;
+            answered.map_err(|error| Error::unusable(format!("preparing: {path}: {error}")))?;
         let body = bytes[reply.body..reply.bytes].to_vec();
         Ok(PreparedReply { verdict: reply.verdict, body })
     }
@@ -159,5 +159,5 @@ fn field(body: &[u8], name: &str) -> Option<String> {
 }
 
 fn no(path: &str) -> Error {
-    Error::usage(format!("preparing: {path} did not answer as expected"))
+    Error::unusable(format!("preparing: {path} did not answer as expected"))
 }

@@ -23,6 +23,8 @@ pub(super) struct LoadReply {
     /// Where its body starts.
     pub(super) body: usize,
     pub(super) verdict: ReplyVerdict,
+    /// Whether the server closes the connection after it: what is sent behind it would be lost, an error of ours.
+    pub(super) closes: bool,
 }
 
 /// Whether a reply is the one hoped for.
@@ -164,7 +166,9 @@ pub(super) fn http_reply(input: &[u8]) -> Result<Option<LoadReply>, Broken> {
         return Ok(None);
     }
     let verdict = if status / 100 == 2 { ReplyVerdict::Good } else { ReplyVerdict::Status(status) };
-    Ok(Some(LoadReply { bytes: body + length, body, verdict }))
+    // Servers close after a request that they do not understand. Good replies, which are nearly all, are not looked into.
+    let closes = verdict != ReplyVerdict::Good && says_close(head);
+    Ok(Some(LoadReply { bytes: body + length, body, verdict, closes }))
 }
 
 /// How the end of a body is told.
@@ -190,6 +194,15 @@ fn framing(head: &[u8]) -> Result<Framing, Broken> {
         }
     }
     Ok(Framing::Length(0))
+}
+
+fn says_close(head: &[u8]) -> bool {
+    const CONNECTION: &[u8] = b"connection:";
+    let says = |line: &[u8]| {
+        has_name(line, CONNECTION)
+            && line[CONNECTION.len()..].trim_ascii().eq_ignore_ascii_case(b"close")
+    };
+    head.split(|&byte| byte == b'\n').any(says)
 }
 
 fn has_name(line: &[u8], name: &[u8]) -> bool {
@@ -224,7 +237,7 @@ fn resp_reply(input: &[u8]) -> Result<Option<LoadReply>, Broken> {
     };
     let line = input[..end].strip_suffix(b"\r").ok_or(Broken)?;
     let (mark, text) = line.split_first().ok_or(Broken)?;
-    let short = |verdict| Ok(Some(LoadReply { bytes: end + 1, body: 1, verdict }));
+    let short = |verdict| Ok(Some(LoadReply { bytes: end + 1, body: 1, verdict, closes: false }));
     match mark {
         b'+' | b':' => short(ReplyVerdict::Good),
         b'-' => short(ReplyVerdict::Error),
@@ -233,7 +246,8 @@ fn resp_reply(input: &[u8]) -> Result<Option<LoadReply>, Broken> {
         b'$' => {
             let length = number(text).filter(|&length| length <= BODY_BYTES_MAX).ok_or(Broken)?;
             let bytes = end + 1 + length + 2;
-            let reply = LoadReply { bytes, body: end + 1, verdict: ReplyVerdict::Good };
+            let verdict = ReplyVerdict::Good;
+            let reply = LoadReply { bytes, body: end + 1, verdict, closes: false };
             Ok((input.len() >= bytes).then_some(reply))
         }
         _ => Err(Broken),
@@ -326,6 +340,9 @@ mod tests {
             let reply = templates.reply(&twice).unwrap().unwrap();
             assert_eq!((reply.bytes, reply.verdict), (bytes.len(), verdict));
         }
+        let closing = b"HTTP/1.1 400 Bad Request\r\nConnection: Close\r\ncontent-length: 0\r\n\r\n";
+        assert!(http_reply(closing).unwrap().unwrap().closes);
+        assert!(!http_reply(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap().unwrap().closes);
         assert_eq!(http_reply(b"HTTP/1.0 200 OK\r\n\r\n"), Err(Broken));
         assert_eq!(http_reply(b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab"), Err(Broken));
     }

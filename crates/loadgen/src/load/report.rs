@@ -21,7 +21,7 @@ pub(super) fn table(title: &str, figures: &LoadFigures) -> String {
     }
     text.push('\n');
     for (kind, name, latencies) in both(figures) {
-        text.push_str(&row(name, figures.per_second(figures.answered_of(kind)), latencies));
+        text.push_str(&row(name, figures.per_second(figures.counts(kind).good), latencies));
     }
     text.push_str(&footer(figures));
     text
@@ -41,26 +41,34 @@ pub(super) fn herd_table(title: &str, herd: &HerdFigures) -> String {
         text.push_str(&format!("{name:>11}"));
     }
     text.push('\n');
-    for (name, latencies) in [("logins", &figures.writes), ("served", &figures.reads)] {
-        if !latencies.is_empty() {
-            text.push_str(&row(name, latencies.len() as f64, latencies));
+    for (kind, name, latencies) in
+        [(LoadKind::Write, "logins", &figures.writes), (LoadKind::Read, "served", &figures.reads)]
+    {
+        let counts = figures.counts(kind);
+        if counts.asked > 0 {
+            text.push_str(&row(name, counts.good as f64, latencies));
         }
     }
     text.push_str(&footer(figures));
     text
 }
 
-/// The histograms that hold something, with their kinds and names.
+/// The histograms of what was asked for, with their kinds and names.
 fn both(figures: &LoadFigures) -> impl Iterator<Item = (LoadKind, &'static str, &Histogram<u64>)> {
     let all =
         [(LoadKind::Read, "reads", &figures.reads), (LoadKind::Write, "writes", &figures.writes)];
-    all.into_iter().filter(|(_, _, latencies)| !latencies.is_empty())
+    all.into_iter().filter(|(kind, _, _)| figures.counts(*kind).asked > 0)
 }
 
 fn row(name: &str, count: f64, latencies: &Histogram<u64>) -> String {
     let mut text = format!("{name:<8}{count:>12.0}");
     for (_, percentile) in PERCENTILES {
-        text.push_str(&format!("{:>11}", spoken(latencies.value_at_percentile(percentile))));
+        let shown = match latencies.is_empty() {
+            // Nothing was answered as hoped for: there is no latency.
+            true => "-".to_owned(),
+            false => spoken(latencies.value_at_percentile(percentile)),
+        };
+        text.push_str(&format!("{shown:>11}"));
     }
     text.push('\n');
     text
@@ -81,14 +89,15 @@ fn footer(figures: &LoadFigures) -> String {
             processor_us(figures, usage)
         ));
     }
-    for (_, name, latencies) in both(figures) {
+    for (_, name, latencies) in both(figures).filter(|(_, _, latencies)| !latencies.is_empty()) {
         text.push_str(&format!("\n{name}\n{}", plot::bars(latencies)));
     }
     text
 }
 
 fn processor_us(figures: &LoadFigures, usage: &ProcessUsage) -> f64 {
-    let requests = figures.reads.len() + figures.writes.len();
+    let answered = |kind| figures.counts(kind).answered;
+    let requests = answered(LoadKind::Read) + answered(LoadKind::Write);
     usage.processor.as_secs_f64() * 1e6 / (requests.max(1) as f64)
 }
 
@@ -112,7 +121,7 @@ pub(super) fn herd_json(title: &str, herd: &HerdFigures) -> String {
     for (kind, name, latencies) in
         [(LoadKind::Write, "logins", &figures.writes), (LoadKind::Read, "reads", &figures.reads)]
     {
-        if !latencies.is_empty() {
+        if figures.counts(kind).asked > 0 {
             object.push((name.to_owned(), latencies_json(figures, kind, latencies)));
         }
     }
@@ -142,16 +151,18 @@ fn common(title: &str, figures: &LoadFigures) -> Vec<(String, Json)> {
 
 fn latencies_json(figures: &LoadFigures, kind: LoadKind, latencies: &Histogram<u64>) -> Json {
     let micros = |nanos: u64| number(nanos as f64 / 1e3);
-    let per_second = figures.per_second(figures.answered_of(kind));
+    let good = figures.counts(kind).good;
     let named = PERCENTILES.map(|(name, percentile)| {
         let name = format!("{}_us", name.replace('.', "_"));
         (name, micros(latencies.value_at_percentile(percentile)))
     });
     let counts = [
-        ("count".to_owned(), latencies.len().into()),
-        ("per_second".to_owned(), number(per_second)),
+        ("count".to_owned(), good.into()),
+        ("per_second".to_owned(), number(figures.per_second(good))),
         ("mean_us".to_owned(), number(latencies.mean() / 1e3)),
     ];
+    // Without a latency there is no percentile, and 0 would be one.
+    let named = named.into_iter().filter(|_| !latencies.is_empty());
     Json::Object(counts.into_iter().chain(named).collect())
 }
 
@@ -191,6 +202,8 @@ mod tests {
             figures.answered(LoadKind::Read, micros * 1_000, ReplyVerdict::Good);
         }
         figures.answered(LoadKind::Write, 5_000_000, ReplyVerdict::Status(503));
+        figures.answered(LoadKind::Read, 1, ReplyVerdict::Status(403));
+        figures.lost(LoadKind::Read, "lost: reset");
         figures.elapsed = Duration::from_secs(2);
         let text = table("a title", &figures);
         assert!(text.contains("a title") && text.contains("1 status 503"), "{text}");
@@ -199,8 +212,15 @@ mod tests {
             panic!("not an object");
         };
         assert_eq!(object["good"], 100_u64.into());
-        assert_eq!(object["errors_total"], 1_u64.into());
-        assert_eq!(object["reads"].as_object().unwrap()["per_second"], number(50.0));
+        assert_eq!(object["errors_total"], 3_u64.into());
+        let reads = object["reads"].as_object().unwrap();
+        assert_eq!((&reads["per_second"], &reads["count"]), (&number(50.0), &100_u64.into()));
+        assert_eq!(figures.reads.min(), 1_000, "a refusal is no latency");
+        let writes = object["writes"].as_object().unwrap();
+        assert_eq!(writes["per_second"], number(0.0), "what is refused is no rate");
+        assert!(!writes.contains_key("p50_us"), "and has no percentiles");
+        let row = text.lines().find(|line| line.starts_with("writes")).unwrap();
+        assert!(row.split_whitespace().skip(2).all(|cell| cell == "-"), "{row}");
     }
 
     fn object(text: &str) -> kallisto_core::json::Map {

@@ -101,7 +101,7 @@ pub(super) fn run(
         Ok(())
     });
     progress.finish();
-    outcome.map_err(|error| Error::usage(format!("{}: {error}", target.authority)))?;
+    outcome.map_err(|error| Error::unusable(format!("{}: {error}", target.authority)))?;
     figures.usage = observer.and_then(Observer::usage);
     Ok(figures)
 }
@@ -317,9 +317,9 @@ impl<'a> LoadWorker<'a> {
         let Some(connection) = &mut self.lanes[id].connection else { return Ok(()) };
         let received = connection.receive(&mut self.scratch)?;
         let now = self.shared.watch.nanos();
-        let count = self.take_replies(id, now)?;
+        let (count, closes) = self.take_replies(id, now)?;
         let lane = &mut self.lanes[id];
-        let is_used_up = self.shared.plan.reconnects && count > 0;
+        let is_used_up = closes || (self.shared.plan.reconnects && count > 0);
         if received == Received::End || is_used_up {
             lane.connection = None;
             if !lane.in_flight.is_empty() {
@@ -335,15 +335,17 @@ impl<'a> LoadWorker<'a> {
         self.send(id)
     }
 
-    fn take_replies(&mut self, id: usize, now: u64) -> io::Result<u64> {
+    /// Counts what was answered. Says how many that were, and whether the server closes the connection now.
+    fn take_replies(&mut self, id: usize, now: u64) -> io::Result<(u64, bool)> {
         let lane = &mut self.lanes[id];
-        let Some(connection) = &mut lane.connection else { return Ok(0) };
-        let (mut used, mut count) = (0, 0);
+        let Some(connection) = &mut lane.connection else { return Ok((0, false)) };
+        let (mut used, mut count, mut closes) = (0, 0, false);
         while used < connection.input.len() {
             let reply = self.shared.templates.reply(&connection.input[used..]);
             let reply = reply.map_err(|_| io::Error::other("a reply cannot be read"))?;
             let Some(reply) = reply else { break };
             used += reply.bytes;
+            closes |= reply.closes;
             if std::mem::take(&mut lane.greets) {
                 if reply.verdict != ReplyVerdict::Good {
                     return Err(io::Error::other("the server refused the token"));
@@ -360,12 +362,11 @@ impl<'a> LoadWorker<'a> {
             }
         }
         connection.consume(used);
-        Ok(count)
+        Ok((count, closes))
     }
 
-    /// Gives a lost lane a new connection; what was on its way counts as unanswered.
+    /// Gives a lost lane a new connection; what was on its way is an error.
     fn lose(&mut self, id: usize, why: &io::Error) -> io::Result<()> {
-        let now = self.shared.watch.nanos();
         self.lost += 1;
         if self.lost > LOST_MAX {
             return Err(io::Error::other(format!("{LOST_MAX} connections lost, the last: {why}")));
@@ -373,8 +374,7 @@ impl<'a> LoadWorker<'a> {
         let lane = &mut self.lanes[id];
         lane.connection = None;
         for sent in std::mem::take(&mut lane.in_flight) {
-            let age_ns = now.saturating_sub(sent.due_ns);
-            self.figures.unanswered(sent.kind, age_ns, &format!("lost: {why}"));
+            self.figures.lost(sent.kind, &format!("lost: {why}"));
         }
         if self.is_draining { Ok(()) } else { self.start(id) }
     }
@@ -418,16 +418,18 @@ impl<'a> LoadWorker<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
     use std::num::NonZeroU32;
 
     use super::super::keys::Draw;
+    use super::super::progress::WatchedBy;
     use super::super::protocol::TemplateParts;
     use super::super::target::{LoadProtocol, Sessions};
     use super::*;
 
-    /// What a thread brings back that could send nothing.
-    fn silent(pace: LoadPace, seconds: u64) -> LoadFigures {
-        let plan = LoadPlan {
+    fn plan(pace: LoadPace, seconds: u64) -> LoadPlan {
+        LoadPlan {
             pace,
             reconnects: false,
             threads: 1,
@@ -439,7 +441,50 @@ mod tests {
             warm_up: Duration::from_secs(1),
             duration: Duration::from_secs(seconds),
             seed: 0,
-        };
+        }
+    }
+
+    /// A server of HTTP that understands nothing: it answers 400 and closes. It ends with the process.
+    fn refusing() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let mut client = client.unwrap();
+                // What came does not matter, nor whether the client is still there.
+                let _ = client.read(&mut [0; 4096]);
+                let reply =
+                    "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+                let _ = client.write_all(reply.as_bytes());
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn what_a_server_refuses_before_it_closes_is_one_error_each() {
+        for (scheme, why) in [("http", "status 400"), ("redis", "lost: a reply cannot be read")] {
+            let address = refusing();
+            let target = LoadTarget::parse(&format!("{scheme}://{address}"), None, Sessions::Fresh);
+            let target = target.unwrap();
+            let plan = LoadPlan { keys: 5, ..plan(LoadPace::EachOnce, 1) };
+            let templates = RequestTemplates::new(&TemplateParts {
+                protocol: target.protocol,
+                authority: &address,
+                pattern: "/{}",
+                token: None,
+                value_bytes: 1,
+            });
+            let progress = LoadBar::new(WatchedBy::ByNobody, "load", LoadBar::length(&plan));
+            let figures = run(&plan, &target, &templates, None, &progress).unwrap();
+            assert_eq!(figures.errors, [(why.to_owned(), 5)].into(), "{scheme}");
+            assert_eq!((figures.good_total(), figures.writes.len()), (0, 0), "{scheme}");
+        }
+    }
+
+    /// What a thread brings back that could send nothing.
+    fn silent(pace: LoadPace, seconds: u64) -> LoadFigures {
+        let plan = plan(pace, seconds);
         let target = LoadTarget::parse("http://127.0.0.1:1", None, Sessions::Fresh).unwrap();
         let parts = TemplateParts {
             protocol: LoadProtocol::Http,

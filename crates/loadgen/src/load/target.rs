@@ -25,6 +25,16 @@ pub(super) enum LoadProtocol {
     Resp,
 }
 
+impl LoadProtocol {
+    /// The schemes of its addresses, as errors name them.
+    const fn schemes(self) -> &'static str {
+        match self {
+            Self::Http => "http:// or https://",
+            Self::Resp => "redis:// or rediss://",
+        }
+    }
+}
+
 /// Whether a client that comes back resumes its TLS session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sessions {
@@ -73,7 +83,7 @@ impl LoadTarget {
         let lets_in =
             |address: &SocketAddr| TcpStream::connect_timeout(address, CONNECT_PATIENCE).is_ok();
         let address = choose_address(&found, lets_in)
-            .ok_or_else(|| Error::usage(format!("-address {shown}: host not found")))?;
+            .ok_or_else(|| Error::unusable(format!("-address {shown}: host not found")))?;
         let tls = if is_tls {
             let name = ServerName::try_from(host.to_owned()).map_err(|_| wrong())?;
             Some((Arc::new(tls_config(ca_cert, sessions)?), name))
@@ -81,6 +91,15 @@ impl LoadTarget {
             None
         };
         Ok(Self { authority, protocol, address, tls })
+    }
+
+    /// Refuses a server that is not spoken to in this way: `bench http` would send HTTP to Redis.
+    pub(super) fn speaking(self, protocol: LoadProtocol) -> Result<Self, Error> {
+        if self.protocol == protocol {
+            return Ok(self);
+        }
+        let (wanted, given) = (protocol.schemes(), self.protocol.schemes());
+        Err(Error::usage(format!("-address must be {wanted} for this load, and it is {given}")))
     }
 
     /// A TLS session for one connection, if the server is spoken to by TLS.
@@ -107,7 +126,7 @@ fn tls_config(ca_cert: Option<&Path>, sessions: Sessions) -> Result<ClientConfig
     let authorities = match ca_cert {
         Some(path) => {
             let broken = |why: &dyn std::fmt::Display| {
-                Error::usage(format!("-ca-cert {}: {why}", path.display()))
+                Error::unusable(format!("-ca-cert {}: {why}", path.display()))
             };
             let pem = files::read(path).map_err(|error| broken(&error))?;
             let found = CertificateAuthorities::from_pem(&pem);
@@ -116,7 +135,7 @@ fn tls_config(ca_cert: Option<&Path>, sessions: Sessions) -> Result<ClientConfig
         None => CertificateAuthorities::of_machine(),
     };
     let config = ServerTrust::Authorities(authorities).client_config(None);
-    let mut config = config.map_err(|error| Error::usage(error.to_string()))?;
+    let mut config = config.map_err(|error| Error::unusable(error.to_string()))?;
     if sessions == Sessions::Fresh {
         config.resumption = Resumption::disabled();
     }
@@ -138,6 +157,14 @@ mod tests {
         assert_eq!((resp.protocol, resp.address.port()), (LoadProtocol::Resp, 6379));
         for wrong in ["127.0.0.1:8200", "ftp://a", "http://127.0.0.1:port"] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse("http://127.0.0.1").unwrap().speaking(LoadProtocol::Http).is_ok());
+        for (url, protocol) in
+            [("http://127.0.0.1", LoadProtocol::Resp), ("redis://[::1]", LoadProtocol::Http)]
+        {
+            let refusal = parse(url).unwrap().speaking(protocol).map(|_| ()).unwrap_err();
+            assert_eq!(refusal.exit_code(), 1, "{refusal}");
+            assert!(refusal.to_string().contains(protocol.schemes()), "{refusal}");
         }
         let refusal = parse("http://ann:s3cr3t@host:port").map(|_| ()).unwrap_err();
         assert!(!refusal.to_string().contains("s3cr3t"), "{refusal}");

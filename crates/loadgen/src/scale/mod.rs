@@ -112,7 +112,7 @@ impl ScaleArgs {
         let place = WorkDirectory::make(self.directory)?;
         let watched = std::io::stderr().is_terminal() && !self.json;
         let figures = measure(plan, &place, watched)
-            .map_err(|what| Error::usage(format!("the measurement failed: {what}")))?;
+            .map_err(|what| Error::unusable(format!("the measurement failed: {what}")))?;
         Ok(Outcome::print(if self.json { report::json(&figures) } else { report::table(&figures) }))
     }
 }
@@ -148,7 +148,7 @@ impl WorkDirectory {
         let own = || std::env::temp_dir().join(format!("kallisto-scale-{}", std::process::id()));
         let path = named.unwrap_or_else(own);
         std::fs::create_dir(&path)
-            .map_err(|error| Error::usage(format!("cannot make {}: {error}", path.display())))?;
+            .map_err(|error| Error::unusable(format!("cannot make {}: {error}", path.display())))?;
         Ok(Self { path, is_kept })
     }
 

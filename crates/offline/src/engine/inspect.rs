@@ -13,6 +13,7 @@ use kallisto_lsm::{Engine, LevelStats, Options, Stats};
 use super::failure::EngineFailure;
 use super::files;
 use super::keys::KeyFormat;
+use super::kind;
 use kallisto_command::outcome::Outcome;
 
 /// Lines of a dump are gathered up to this many bytes.
@@ -125,6 +126,7 @@ impl DumpArgs {
     /// Streams the keys to standard output.
     pub(super) fn run(self) -> Result<Outcome, EngineFailure> {
         let engine = open(&self.dir)?;
+        kind::require_readable(&self.dir, self.keys)?;
         let mut out = io::stdout().lock();
         let mut scan = engine.scan(..)?;
         let mut lines = Vec::new();

@@ -11,6 +11,9 @@ use kallisto_lsm::limits::KEY_BYTES_MAX;
 use super::failure::EngineFailure;
 use super::line::EngineLineError;
 
+/// Length of a number as the store has it, in bytes.
+pub(super) const NUMBER_BYTES: usize = size_of::<u64>();
+
 /// What keys are in the text.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyFormat {
@@ -26,7 +29,7 @@ pub(super) enum EngineKey<'a> {
     /// The bytes of the text.
     Bytes(&'a [u8]),
     /// A number, high byte first.
-    Number([u8; 8]),
+    Number([u8; NUMBER_BYTES]),
 }
 
 impl Deref for EngineKey<'_> {
@@ -51,6 +54,14 @@ impl From<NotANumber> for EngineFailure {
 }
 
 impl KeyFormat {
+    /// Its name, as `--keys` takes it and as a store's record has it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::U64 => "u64",
+        }
+    }
+
     /// The stored form of a key.
     pub(super) fn encode(self, text: &[u8]) -> Result<EngineKey<'_>, EngineLineError> {
         match self {
@@ -91,7 +102,7 @@ fn number(text: &[u8]) -> Result<u64, EngineLineError> {
 }
 
 fn write_number(key: &[u8], out: &mut Vec<u8>) -> Result<(), NotANumber> {
-    let bytes: [u8; 8] = key.try_into().map_err(|_| NotANumber)?;
+    let bytes: [u8; NUMBER_BYTES] = key.try_into().map_err(|_| NotANumber)?;
     // Twenty digits hold every u64.
     let mut digits = [0; 20];
     let mut at = digits.len();

@@ -5,6 +5,7 @@
 //!
 //! - `line` reads one line into a command, `keys` says what a key is, `input` cuts a stream into
 //!   lines: pure, no store;
+//! - `kind` holds a store to the kind of keys that it was made with;
 //! - `run` and `session` carry commands out; `report` says what that took;
 //! - `inspect` holds `check`, `stats`, `compact` and `dump`;
 //! - `files` is the disk seam for the text files; the store's own files belong to `kallisto-lsm`;
@@ -15,6 +16,7 @@ mod files;
 mod input;
 mod inspect;
 mod keys;
+mod kind;
 mod line;
 mod report;
 mod run;

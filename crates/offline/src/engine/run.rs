@@ -18,6 +18,7 @@ use super::failure::EngineFailure;
 use super::files::{self, CommandInput};
 use super::input::{Lines, Refill};
 use super::keys::KeyFormat;
+use super::kind;
 use super::line::{self, EngineLineError};
 use super::report::{RateOverTime, Style, clock};
 use super::session::{EngineSession, Manner};
@@ -52,7 +53,7 @@ pub struct RunArgs {
     /// Directory of the store, made if it is not there
     #[arg(long, value_name = "DIR", default_value = "kallisto-engine", value_parser = files::path)]
     dir: PathBuf,
-    /// What keys are
+    /// What keys are; a store takes the kind that it was made with
     #[arg(long, value_name = "KIND", value_enum, default_value = "bytes")]
     keys: KeyFormat,
     /// Print KEY VALUE instead of the value
@@ -93,6 +94,7 @@ impl RunArgs {
         let bar = self.progress(source.bytes);
         let style = if self.json { Style::Json } else { Style::Text };
         let engine = open(self.dir.clone())?;
+        kind::claim(&engine, &self.dir, self.keys)?;
         // After the store: a run that cannot start leaves an older file of answers alone.
         let sink = files::create_sink(&self.output)?;
 

@@ -26,7 +26,7 @@ use self::mount::PkiMount;
 use kallisto_command::client::{Client, url};
 use kallisto_command::config::Config;
 use kallisto_command::duration;
-use kallisto_command::error::Error;
+use kallisto_command::error::{EXIT_USAGE, Error};
 use kallisto_command::files;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map, parse, parse_object};
@@ -116,7 +116,7 @@ impl ReturnIndicator {
 /// their parameters; -list prints them all.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  kallisto pki health-check pki\n  kallisto pki health-check -list\n  kallisto pki health-check -health-config=checks.json -return-indicator=critical pki\n\nExit codes: 0 all is well, 1 a mistake in the call, 2 something to know, 3 a warning,\n4 something critical, 5 or 6 a check could not run"
+    after_help = "Examples:\n  kallisto pki health-check pki\n  kallisto pki health-check -list\n  kallisto pki health-check -health-config=checks.json -return-indicator=critical pki\n\nExit codes: 0 all is well, 1 it failed, 2 something to know, 3 a warning,\n4 something critical, 5 or 6 a check could not run"
 )]
 pub(crate) struct HealthCheck {
     /// The path of the mount; not needed with -list
@@ -138,8 +138,15 @@ pub(crate) struct HealthCheck {
 }
 
 impl HealthCheck {
-    /// Looks.
+    /// Looks. 2 and above are findings here, so no failure may be.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
+        Ok(self.look().unwrap_or_else(|error| {
+            let code = error.exit_code().min(EXIT_USAGE);
+            Outcome::from(error).with_code(code)
+        }))
+    }
+
+    fn look(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let given = self.given()?;
         if self.list {
