@@ -154,9 +154,7 @@ fn pattern_parts(pattern: &[u8]) -> Vec<GlobPart> {
                             break;
                         }
                         [b'\\', same, ..] => ((same, same), 2),
-                        [low, b'-', high, ..] if high != b']' => {
-                            ((low.min(high), low.max(high)), 3)
-                        }
+                        [low, b'-', high, ..] => ((low.min(high), low.max(high)), 3),
                         [same, ..] => ((same, same), 1),
                     };
                     ranges.push(range);

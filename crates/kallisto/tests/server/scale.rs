@@ -16,6 +16,6 @@ fn a_small_run_counts_what_it_put_in_and_what_it_revoked() {
         assert!(exit.stdout.contains(&format!("{{\"after\":\"{stage}\",")), "{exit:?}");
     }
     let again = run(&directory.join(""), &[], &["bench", "scale", &work]);
-    assert_eq!(again.code, Some(1), "a directory that is there is refused: {again:?}");
+    assert_eq!(again.code, Some(2), "a directory that is there cannot be used: {again:?}");
     assert!(again.stderr.contains("cannot make"), "{again:?}");
 }
