@@ -56,7 +56,7 @@ kallisto)
   expect health-json 4 '"status": "critical"' "$cli" pki health-check -format=json "$int"
   expect health-permission 0 "" "$cli" pki health-check -return-indicator=permission "$int"
   token=$("$cli" token create -policy=default -field=token)
-  expect health-denied 2 "Code: 403" env VAULT_TOKEN="$token" BAO_TOKEN="$token" "$cli" pki health-check "$int"
+  expect health-denied 1 "Code: 403" env VAULT_TOKEN="$token" BAO_TOKEN="$token" "$cli" pki health-check "$int"
   echo '{"too_many_certs":{"enabled":true,"count_warning":0}}' >"/tmp/$name.json"
   expect health-config 3 "too_many_certs" "$cli" pki health-check -default-disabled -health-config="/tmp/$name.json" "$int"
   echo '{"too_many_cert":{}}' >"/tmp/$name.json"
