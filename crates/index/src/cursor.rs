@@ -27,16 +27,6 @@ pub(crate) struct IndexCursor<'a> {
     /// The paths of the copy up to the one it stands on, that one included.
     passed: Passed,
     path: Vec<u8>,
-    /// Bytes at the front of `path` that the path before has too, as far as that is known without a look.
-    shared: usize,
-}
-
-/// What is known of the path that a cursor stood on before it advanced to where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PathBefore {
-    /// It began with the prefix that is asked for.
-    Within,
-    Unknown,
 }
 
 /// A leaf's words and the bounds it answers for.
@@ -61,8 +51,7 @@ impl LeafCopy {
 
 impl<'a> IndexCursor<'a> {
     pub(crate) fn new(tree: Option<&'a IndexTree>) -> Self {
-        let (copy, passed) = Default::default();
-        Self { tree, copy, passed, path: Vec::new(), shared: 0 }
+        Self { tree, copy: LeafCopy::default(), passed: Passed::default(), path: Vec::new() }
     }
 
     /// Moves to the first path within `from` and after.
@@ -88,23 +77,18 @@ impl<'a> IndexCursor<'a> {
             Ok(passed) | Err(passed) => passed,
         };
         self.advance();
-        self.shared = 0;
     }
 
     /// Moves to the next path, in the next leaves if this one has no more.
     pub(crate) fn advance(&mut self) {
-        let mut is_same_leaf = true;
         loop {
             let leaf = self.copy.leaf();
             if let Some((place, passed)) = leaf.next(self.passed) {
                 self.passed = passed;
-                let prefix_bytes = leaf.prefix_bytes();
-                self.shared = if is_same_leaf { prefix_bytes } else { 0 };
-                self.path.truncate(prefix_bytes);
+                self.path.truncate(leaf.prefix_bytes());
                 leaf.suffix_onto(place, &mut self.path);
                 return;
             }
-            is_same_leaf = false;
             let Some(end) = self.copy.end.take() else {
                 self.path.clear();
                 return;
@@ -125,14 +109,8 @@ impl<'a> IndexCursor<'a> {
     }
 
     /// What the path it stands on has behind `prefix`, if it begins with that.
-    pub(crate) fn peek_behind(&self, prefix: &str, before: PathBefore) -> Option<&str> {
-        let rest = match before {
-            // A name of a long list begins with what all of its leaf do, and so with the folder.
-            PathBefore::Within if prefix.len() <= self.shared => self.path.get(prefix.len()..)?,
-            PathBefore::Within | PathBefore::Unknown => {
-                self.path.strip_prefix(prefix.as_bytes())?
-            }
-        };
+    pub(crate) fn peek_behind(&self, prefix: &str) -> Option<&str> {
+        let rest = self.path.strip_prefix(prefix.as_bytes())?;
         (!self.path.is_empty()).then(|| text(rest))
     }
 

@@ -12,7 +12,7 @@
 
 use std::ops::Bound;
 
-use crate::cursor::{IndexCursor, PathBefore};
+use crate::cursor::IndexCursor;
 
 /// The character right after `/`: `f0` is the first string after everything below `f/`.
 const AFTER_SLASH: char = '0';
@@ -42,8 +42,8 @@ enum Child<'a> {
     Outside,
 }
 
-fn child<'a>(prefix: &str, cursor: &'a IndexCursor<'_>, before: PathBefore) -> Child<'a> {
-    let Some(rest) = cursor.peek_behind(prefix, before) else { return Child::Outside };
+fn child<'a>(prefix: &str, cursor: &'a IndexCursor<'_>) -> Child<'a> {
+    let Some(rest) = cursor.peek_behind(prefix) else { return Child::Outside };
     match rest.find('/') {
         Some(slash) => Child::Folder(&rest[..=slash]),
         None => Child::Leaf(rest),
@@ -72,20 +72,17 @@ pub(crate) fn list_each(
 ) -> usize {
     let prefix = prefix_of(folder);
     seek_child_after(cursor, &prefix, after);
-    let mut before = PathBefore::Unknown;
     for count in 0..limit {
-        match child(&prefix, cursor, before) {
+        match child(&prefix, cursor) {
             Child::Outside => return count,
             Child::Leaf(name) => {
                 each(name);
                 cursor.advance();
-                before = PathBefore::Within;
             }
             Child::Folder(name) => {
                 each(name);
                 let name = name.to_owned();
                 pass_child(cursor, &prefix, &name);
-                before = PathBefore::Unknown;
             }
         }
     }
@@ -203,7 +200,7 @@ fn take_leaves(
 ) -> Beside {
     let mut beside = Beside::NoFolder;
     while paths.len() < limit {
-        match child(prefix, cursor, PathBefore::Unknown) {
+        match child(prefix, cursor) {
             Child::Outside => break,
             Child::Leaf(name) => {
                 paths.push(format!("{}{name}", &prefix[root_bytes..]));
@@ -222,7 +219,7 @@ fn take_leaves(
 /// The next sub-folder from the cursor on, leaves passed over.
 fn next_folder(cursor: &mut IndexCursor<'_>, prefix: &str) -> Option<String> {
     loop {
-        match child(prefix, cursor, PathBefore::Unknown) {
+        match child(prefix, cursor) {
             Child::Outside => return None,
             Child::Leaf(_) => cursor.advance(),
             Child::Folder(name) => return Some(name.to_owned()),
@@ -234,5 +231,5 @@ fn next_folder(cursor: &mut IndexCursor<'_>, prefix: &str) -> Option<String> {
 pub(crate) fn has_folder(cursor: &mut IndexCursor<'_>, folder: &str) -> bool {
     let prefix = prefix_of(folder);
     cursor.seek(Bound::Included(&prefix));
-    cursor.peek_behind(&prefix, PathBefore::Unknown).is_some()
+    cursor.peek_behind(&prefix).is_some()
 }
