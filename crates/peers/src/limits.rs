@@ -41,8 +41,8 @@ pub const KEEPALIVE_TIME: Duration = Duration::from_secs(10);
 pub const SILENCE: Duration = Duration::from_secs(1);
 /// Time for the answer to that, which a member gives that was let go, and that the others have to find out first.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long one that was told asks nobody.
-pub const TOLD_PAUSE: Duration = Duration::from_secs(60);
+/// The longest pause of one that was told, before it asks again.
+pub const TOLD_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Time between two chunks of a snapshot.
 pub const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 
