@@ -148,9 +148,14 @@ async function start(): Promise<void> {
     if (me.peek() && (guard.peek() || isDialogOpen() || isAnyTouched())) cover.value = 'sealed';
     else if (cover.peek() !== 'sealed') void askServer().then(() => leadOut());
   };
-  startSession(() => {
+  const leave = (): void => {
     void go(href('login'));
-  });
+  };
+  const enter = (): void => {
+    if (route.peek().path.startsWith('login'))
+      void go(route.peek().query.get('to') ?? href(''), true);
+  };
+  startSession(leave, enter);
   const first = route.value.path.split('/')[0] ?? '';
   const isInside = first !== 'login' && !OUTSIDE[first];
   const told = Promise.all([askServer(), askConfig()]);

@@ -155,10 +155,15 @@ export async function resume(told?: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Asks other tabs for their session; 150 ms are enough for one that lives. */
+/** For how long after the login is shown an answer of another tab is still taken up. */
+const LATE_MS = 10_000;
+let lateUntil = 0;
+
+/** Asks other tabs for their session; 150 ms are enough for one that lives and is not held up. What comes later `startSession` takes up. */
 function ask(): Promise<Kept | undefined> {
   return new Promise((resolve) => {
     const done = (kept?: Kept): void => {
+      lateUntil = kept ? 0 : Date.now() + LATE_MS;
       channel.removeEventListener('message', hear);
       clearTimeout(timer);
       resolve(kept);
@@ -213,20 +218,27 @@ export function end(why: 'ended' | 'locked'): void {
 
 let lastInput = Date.now();
 
-/** Starts what watches the session: other tabs, its end, and idleness. */
-export function startSession(onOut: () => void): void {
+/** Starts what watches the session: other tabs, its end, and idleness. `onLate` is called once a session was taken up behind the login. */
+export function startSession(onOut: () => void, onLate: () => void): void {
   onTokenEnd.value = () => end('ended');
   channel.addEventListener('message', (event) => {
-    const data = event.data as { asks?: boolean; out?: boolean };
+    const data = event.data as { asks?: boolean; out?: boolean; kept?: Kept };
     const current = me.peek();
     if (data.asks && token.peek() && current && mayBeKept(current.isRoot)) {
       channel.postMessage({
         kept: { token: token.peek(), isOurs: current.isOurs, mount: current.mount } satisfies Kept,
       });
     }
-    if (data.out && token.peek()) {
-      forget();
-      onOut();
+    if (data.out) {
+      lateUntil = 0;
+      if (token.peek()) {
+        forget();
+        onOut();
+      }
+    }
+    if (data.kept && Date.now() < lateUntil && !me.peek()) {
+      lateUntil = 0;
+      void signIn(data.kept.token, data.kept).then(onLate, () => {});
     }
   });
   const touch = (): void => {
