@@ -271,6 +271,11 @@ class Sealed(Server):
 class KallistoDurable(Sealed):
     name = "Kallisto"
 
+    def __init__(self, bench, durability=None):
+        super().__init__(bench, durability)
+        # Not the one after the listener's, which anybody may have been given.
+        self.cluster_port = free_port()
+
     def bench_binary(self):
         return self.bench.kallisto
 
@@ -284,8 +289,9 @@ storage "raft" {{
   node_id = "one"
 }}
 listener "tcp" {{
-  address     = "127.0.0.1:{self.port}"
-  tls_disable = true
+  address         = "127.0.0.1:{self.port}"
+  cluster_address = "127.0.0.1:{self.cluster_port}"
+  tls_disable     = true
 }}
 listener "resp" {{
   address     = "127.0.0.1:{self.resp_port}"
