@@ -121,6 +121,11 @@ impl Error {
         Self::Invalid(message.into())
     }
 
+    /// That a write may have happened or not, and whoever asked for it has to look.
+    pub fn outcome_unknown() -> Self {
+        Self::Unavailable("the write may have happened: read before sending it again".into())
+    }
+
     /// Logs `detail` under a fresh id and keeps only the id.
     pub fn internal(detail: &dyn fmt::Display) -> Self {
         let id = fastrand::u64(..);
@@ -149,9 +154,7 @@ impl From<store::Error> for Error {
                 if let Some(writes) = error.worth_telling() {
                     tracing::error!(%error, writes, "lost sight of a write");
                 }
-                Self::Unavailable(
-                    "the write may have happened: read before sending it again".into(),
-                )
+                Self::outcome_unknown()
             }
             // Paths and places on the disk are for the operator's log, not for clients.
             store::Error::Poisoned(_)

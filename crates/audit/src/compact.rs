@@ -106,7 +106,7 @@ mod tests {
 
     use crate::mask::{Masker, SALT_BYTES, Secrecy};
     use crate::options::{RecordForm, RecordLayout};
-    use crate::record::{RecordKind, RecordWriter};
+    use crate::record::{RecordBody, RecordKind, RecordWriter};
     use crate::subject::{
         AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, Auth, INTENT_HEADER,
         IssuedToken, RequestHeader,
@@ -167,7 +167,8 @@ mod tests {
         let common = writer.common(subject).unwrap();
         let common = common.text_in(kind);
         let mut body = Vec::new();
-        writer.body(kind, Timestamp::UNIX_EPOCH, common, response, error, &mut body).unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        writer.body(&RecordBody { kind, now, common, response, error }, &mut body).unwrap();
         let mut text = String::from_utf8(body).unwrap() + "}";
         for value in ["tok", "acc", "x", "y", "new"] {
             text = text.replace(&masker.hash(value), &format!("#{value}"));

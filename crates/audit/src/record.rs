@@ -16,7 +16,7 @@ use crate::subject::{
     AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,
     IssuedToken, RequestHeader, Wrapped,
 };
-use crate::text::{ObjectWriter, push_number, push_string, push_time};
+use crate::text::{ObjectWriter, push_number, push_string, push_time, put_string};
 
 /// The kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,25 +92,21 @@ impl WholeFields {
     }
 }
 
-/// Puts `text` as a JSON string in the place of another; how many bytes it has there.
-fn put_string(bytes: &mut Vec<u8>, place: Range<usize>, text: &str) -> usize {
-    let end = bytes.len();
-    push_string(text, bytes);
-    let len = bytes.len() - end;
-    if len == place.len() {
-        bytes.copy_within(end.., place.start);
-        bytes.truncate(end);
-    } else {
-        let string = bytes.split_off(end);
-        bytes.splice(place, string);
-    }
-    len
-}
-
 /// Who asks, as it stands twice in a record: each costs an HMAC.
 pub(crate) struct Masks {
     pub(crate) token: Vec<u8>,
     pub(crate) accessor: Vec<u8>,
+}
+
+/// What the body of a record is made of, as it is there.
+pub(crate) struct RecordBody<'b> {
+    pub(crate) kind: RecordKind,
+    pub(crate) now: Timestamp,
+    /// What the device wrote of the request.
+    pub(crate) common: &'b [u8],
+    pub(crate) response: Option<&'b AuditResponse<'b>>,
+    /// How the request failed; empty where it did not.
+    pub(crate) error: &'b str,
 }
 
 /// Bytes of a usual record.
@@ -152,13 +148,10 @@ impl RecordWriter<'_> {
     /// Appends the body of a record (see `chain`): everything but its links and its end. What fails leaves a part.
     pub(crate) fn body(
         &self,
-        kind: RecordKind,
-        now: Timestamp,
-        common: &[u8],
-        response: Option<&AuditResponse<'_>>,
-        error: &str,
+        body: &RecordBody<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), MalformedJson> {
+        let RecordBody { kind, now, common, response, error } = *body;
         let extra = response.map_or(0, |response| response.data.len() + 512);
         out.reserve(common.len() + extra + 256);
         out.extend_from_slice(self.form.prefix.as_bytes());
@@ -465,10 +458,11 @@ mod tests {
         let masker = Masker::new(&[1; SALT_BYTES], Secrecy::Masked);
         let writer = RecordWriter { masker: &masker, form };
         let common = writer.common(&subject()).unwrap();
-        let at = Timestamp::UNIX_EPOCH;
+        let now = Timestamp::UNIX_EPOCH;
         let mut body = Vec::new();
-        let common = common.text_in(RecordKind::Response);
-        writer.body(RecordKind::Response, at, common, Some(response), error, &mut body).unwrap();
+        let (kind, response) = (RecordKind::Response, Some(response));
+        let common = common.text_in(kind);
+        writer.body(&RecordBody { kind, now, common, response, error }, &mut body).unwrap();
         let mut text = String::from_utf8(body).unwrap() + "}";
         for value in ["tok", "acc", "x", "y", "k"] {
             text = text.replace(&masker.hash(value), &format!("#{value}"));
@@ -516,9 +510,11 @@ mod tests {
             let touched = paths.iter().map(|path| AuditTouched { operation: "delete", path });
             let response = AuditResponse { touched: touched.collect(), ..AuditResponse::default() };
             let common = writer.common(&asked).unwrap();
-            let (at, mut body) = (Timestamp::UNIX_EPOCH, Vec::new());
-            let kind = RecordKind::Response;
-            writer.body(kind, at, common.text_in(kind), Some(&response), "", &mut body).unwrap();
+            let (now, mut body) = (Timestamp::UNIX_EPOCH, Vec::new());
+            let (kind, response) = (RecordKind::Response, Some(&response));
+            let common = common.text_in(kind);
+            let parts = RecordBody { kind, now, common, response, error: "" };
+            writer.body(&parts, &mut body).unwrap();
             body.push(b'}');
             let record: serde_json::Value = serde_json::from_slice(&body).unwrap();
             let length = |pointer: &str| match record.pointer(pointer) {

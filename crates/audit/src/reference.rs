@@ -10,7 +10,7 @@ use crate::chain::ChainHead;
 use crate::checkpoint::CheckpointSigner;
 use crate::mask::{MASK_PREFIX, Masker, SALT_BYTES, Secrecy};
 use crate::options::{RecordForm, RecordLayout};
-use crate::record::{RecordKind, RecordWriter};
+use crate::record::{RecordBody, RecordKind, RecordWriter};
 use crate::subject::{
     AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,
     INTENT_HEADER, IssuedToken, RequestHeader, Wrapped,
@@ -240,7 +240,9 @@ fn lines(layout: RecordLayout) -> Vec<Vec<u8>> {
         let common = writer.common(subject).unwrap();
         let mut line = Vec::new();
         let common = common.text_in(kind);
-        writer.body(kind, Timestamp::UNIX_EPOCH, common, response, "e", &mut line).unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        let body = RecordBody { kind, now, common, response, error: "e" };
+        writer.body(&body, &mut line).unwrap();
         ChainHead::default().link(0, &mut line);
         line
     };

@@ -20,6 +20,21 @@ pub(crate) fn push_string(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("writing a string to memory");
 }
 
+/// Puts `text` as a JSON string in the place of another; how many bytes it has there.
+pub(crate) fn put_string(bytes: &mut Vec<u8>, place: Range<usize>, text: &str) -> usize {
+    let end = bytes.len();
+    push_string(text, bytes);
+    let len = bytes.len() - end;
+    if len == place.len() {
+        bytes.copy_within(end.., place.start);
+        bytes.truncate(end);
+    } else {
+        let string = bytes.split_off(end);
+        bytes.splice(place, string);
+    }
+    len
+}
+
 /// Appends a number in decimal.
 pub(crate) fn push_number(number: i64, out: &mut Vec<u8>) {
     const DIGITS_MAX: usize = 20;

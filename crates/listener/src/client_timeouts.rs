@@ -33,7 +33,7 @@ use crate::limits::{CROWDED_PATIENCE, TAKEN_BYTES_MIN, Timeouts, UNREAD_TIMEOUT}
 use crate::linger::Linger;
 
 /// What an HTTP/2 client sends first (RFC 9113, section 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// What the service and the stream of a connection tell each other.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@
 //! - The accept loop ends only at shutdown. An error, such as too few file descriptors, does not end it.
 //! - What a client makes the server hold is bounded, per client and in total, before any work is done for it
 //!   ([`kallisto_core::admission`]). So is the time that it may take ([`limits`], `client_timeouts`).
-//! - On a worker that is overloaded, clients take turns (`gate`).
+//! - On a worker that is overloaded, clients take turns (`gate`), also with what is no request (`frame_limits`).
 //! - Each error of the core becomes a status and a body in one exhaustive `match`, `http::error`.
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ mod buffer_pool;
 mod client_key;
 mod client_timeouts;
 mod clock;
+mod frame_limits;
 mod gate;
 pub mod hostile;
 pub mod http;

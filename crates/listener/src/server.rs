@@ -11,7 +11,9 @@ use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -26,6 +28,7 @@ use tokio::task::JoinSet;
 
 use crate::client_timeouts::{Activity, Paced};
 use crate::clock::{SystemClock, WallClock};
+use crate::frame_limits::FrameLimits;
 use crate::gate::Gate;
 use crate::http::Heads;
 use crate::http::admit::admit_handshake;
@@ -38,10 +41,13 @@ use crate::proxy_protocol::{self, ConnectionPeer, ProxyProtocol};
 use crate::resp::TurnWrites;
 use crate::socket::{self, Accepted, BoundSocket, ClientStream, ListenAddress};
 use crate::stop;
-use crate::tls::{self, ListenerTls, Shaker};
+use crate::tls::{HandshakeOutcome, HttpVersions, ListenerTls, Shaker};
 use crate::wake_queue::{TaskRing, WakeQueue};
 use crate::warning_rate::WarningRate;
 use crate::{http, resp};
+
+/// Least time between two warnings of one kind about connections.
+const WARNING_PAUSE: Duration = Duration::from_secs(10);
 
 /// How to listen.
 #[derive(Clone, Debug)]
@@ -96,7 +102,7 @@ impl Server {
                     frontend: frontend.clone(),
                     tls: config.tls.clone(),
                     proxies: config.proxies.clone(),
-                    headerless: Arc::default(),
+                    headerless: Arc::new(WarningRate::new(WARNING_PAUSE)),
                     gate,
                     stopped: stopped.clone(),
                     graceful: GracefulShutdown::new(),
@@ -167,12 +173,12 @@ impl Frontend {
         }
     }
 
-    /// Serves one connection, whose client presented these certificates, to its end.
+    /// Serves one connection to its end.
     async fn serve<S>(
         self,
         stream: S,
         remote: SocketAddr,
-        client_chain: Arc<[Vec<u8>]>,
+        outcome: HandshakeOutcome,
         ending: ConnectionEnding,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
@@ -180,7 +186,7 @@ impl Frontend {
         match self {
             Self::Http(service) => {
                 let service = service.on_worker(Arc::clone(&ending.gate), ending.stopped.clone());
-                serve_http(stream, remote, client_chain, service, ending).await;
+                serve_http(stream, remote, outcome, service, ending).await;
             }
             Self::Resp(service) => {
                 // Boxed, so that a connection of the other protocol holds no room for it.
@@ -237,7 +243,7 @@ impl ListenerWorker {
         let mut stopped = self.stopped.clone();
         // Connections whose proxy has not said yet for whom they are; each has a place among the connections.
         let mut unnamed = JoinSet::new();
-        let unaccepted = WarningRate::default();
+        let unaccepted = WarningRate::new(WARNING_PAUSE);
         loop {
             let accepted = tokio::select! {
                 _ = stopped.wait_for(|&stop| stop) => break,
@@ -330,7 +336,8 @@ impl ListenerWorker {
         // A task each for plain text and for TLS: one for both would be as large as the larger of them.
         match self.tls.clone() {
             None => tokio::spawn(async move {
-                let mut serving = pin!(frontend.serve(stream, remote, Arc::new([]), ending));
+                let mut serving =
+                    pin!(frontend.serve(stream, remote, HandshakeOutcome::default(), ending));
                 poll_fn(|context| ring.poll(serving.as_mut(), context)).await;
                 drop((open, place, alive));
             }),
@@ -365,9 +372,9 @@ async fn serve_tls(
     };
     match shaken {
         Ok(stream) => {
-            let chain = tls::client_chain(&stream);
+            let outcome = HandshakeOutcome::of(&stream);
             // Boxed: it is large, and moves from hand to hand, each of which would have room for it.
-            frontend.serve(Box::new(stream), remote, chain, ending).await;
+            frontend.serve(Box::new(stream), remote, outcome, ending).await;
         }
         Err(error) => {
             open.0.listener.handshakes_failed.count();
@@ -407,7 +414,7 @@ impl Drop for OpenConnection {
 async fn serve_http<S>(
     stream: S,
     remote: SocketAddr,
-    client_chain: Arc<[Vec<u8>]>,
+    HandshakeOutcome { client_chain, versions }: HandshakeOutcome,
     service: http::HttpService,
     ending: ConnectionEnding,
 ) where
@@ -420,16 +427,22 @@ async fn serve_http<S>(
     let metrics = Arc::clone(service.core().metrics());
     let paced = Paced::new(stream, Arc::clone(&activity), service.timeouts(), connections, metrics);
     let client = WireClient { remote, client_chain, activity };
-    let handed = direct::serve(paced, &client, &service, stopped).await;
+    let handed = match versions {
+        HttpVersions::Two => Some(Handed { stream: paced, read: Bytes::new() }),
+        HttpVersions::One | HttpVersions::Both => {
+            direct::serve(paced, &client, &service, stopped).await
+        }
+    };
     let Some(Handed { stream, read }) = handed else { return };
     // Boxed, so that a connection that never gets here holds no room for it.
-    let heads = Heads::new(PrefixedStream::new(read, stream));
-    Box::pin(serve_by_hyper(heads, client, service, watcher)).await;
+    let heads = Heads::new(FrameLimits::new(PrefixedStream::new(read, stream)));
+    Box::pin(serve_by_hyper(heads, versions, client, service, watcher)).await;
 }
 
 /// Serves the rest of a connection on which something came that is not plain.
 async fn serve_by_hyper<S>(
     stream: S,
+    versions: HttpVersions,
     client: WireClient,
     service: http::HttpService,
     watcher: Watcher,
@@ -437,7 +450,7 @@ async fn serve_by_hyper<S>(
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let WireClient { remote, client_chain, activity } = client;
-    let builder = connection_builder();
+    let builder = connection_builder(versions);
     let connection = builder.serve_connection(
         TokioIo::new(stream),
         service_fn(move |request| {
@@ -456,8 +469,13 @@ async fn serve_by_hyper<S>(
 /// keep coming, and the refusal of a malformed request is never sent.
 ///
 /// Its timeout for heads stays off: `client_timeouts` has the deadlines.
-fn connection_builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn connection_builder(versions: HttpVersions) -> auto::Builder<TokioExecutor> {
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = match versions {
+        HttpVersions::Both => builder,
+        HttpVersions::One => builder.http1_only(),
+        HttpVersions::Two => builder.http2_only(),
+    };
     builder
         .http1()
         .timer(TokioTimer::new())

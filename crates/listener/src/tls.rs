@@ -39,6 +39,8 @@ use crate::{client_key, http_without_tls};
 /// a twentieth of one; an RSA key of 2,048 bits has 1,220 and takes a third. One of 3,072 has 1,790 and takes 1.6 ms, one of
 /// 4,096 has 2,380 and takes 3.6 ms (measured once, on one processor).
 const LIGHT_KEY_BYTES_MAX: usize = 1_400;
+/// What ALPN calls HTTP/2 (RFC 9113, section 3.1).
+const HTTP_2: &[u8] = b"h2";
 
 /// The protocol versions taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -217,7 +219,7 @@ fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<ServedFiles, 
     check_key(files, &chain, &*key)?;
     let presented = SingleCertAndKey::from(CertifiedKey::new(chain, key));
     let mut config = builder.with_cert_resolver(Arc::new(presented));
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP_2.to_vec(), b"http/1.1".to_vec()];
     // Sessions are resumed by tickets or not at all: nothing is kept for clients that may never return.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     match tickets {
@@ -290,10 +292,41 @@ fn ticket_context(client_auth: &ClientAuth) -> Result<Vec<u8>, TlsError> {
     Ok(context)
 }
 
-/// The certificates that the client of a connection presented, its own first.
-pub(crate) fn client_chain<S>(stream: &TlsStream<S>) -> Arc<[Vec<u8>]> {
-    let presented = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    presented.iter().map(|certificate| certificate.to_vec()).collect()
+/// Which versions of HTTP a connection may speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum HttpVersions {
+    /// What its first bytes say: in plain text nothing is agreed on before them.
+    #[default]
+    Both,
+    /// HTTP/1.1 and 1.0.
+    One,
+    /// HTTP/2.
+    Two,
+}
+
+/// What a handshake settled; without TLS, nothing.
+#[derive(Debug, Default)]
+pub(crate) struct HandshakeOutcome {
+    /// The certificates that the client presented, its own first.
+    pub(crate) client_chain: Arc<[Vec<u8>]>,
+    pub(crate) versions: HttpVersions,
+}
+
+impl HandshakeOutcome {
+    /// What both sides of a connection agreed on. Within TLS it is ALPN that chooses HTTP/2 (RFC 9113, section 3.2): a proxy in front that
+    /// judges by what was agreed on is not to be told otherwise by what comes after.
+    pub(crate) fn of<S>(stream: &TlsStream<S>) -> Self {
+        let connection = stream.get_ref().1;
+        let presented = connection.peer_certificates().unwrap_or_default();
+        let versions = match connection.alpn_protocol() {
+            Some(HTTP_2) => HttpVersions::Two,
+            _ => HttpVersions::One,
+        };
+        Self {
+            client_chain: presented.iter().map(|certificate| certificate.to_vec()).collect(),
+            versions,
+        }
+    }
 }
 
 /// Takes any client certificate whose key the client proves to have, and trusts it with nothing:

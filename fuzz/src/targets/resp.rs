@@ -1,7 +1,9 @@
 //! Commands of Redis clients: whatever the bytes, a command lies within them, a part asks for more than
-//! there is, and a command written as an array is read as itself.
+//! there is, and a command written as an array is read as itself. Looks at parts of one agree.
 
-use kallisto_listener::resp::parse::{ARGUMENTS_MAX, ParsedInput, Ranges, parse, unquote};
+use kallisto_listener::resp::parse::{
+    ARGUMENTS_MAX, CommandSender, ParsedInput, Ranges, SeenPart, look_on, parse, unquote,
+};
 
 /// What commands are made of, and lengths that lie.
 pub(crate) const WORDS: &[&[u8]] = &[
@@ -59,6 +61,7 @@ pub(crate) fn run(bytes: &[u8]) {
         match parse(&bytes[at..], &mut ranges) {
             Ok(ParsedInput::Command(length)) => {
                 check_command(&bytes[at..], length, &ranges);
+                check_part(&bytes[at..at + length]);
                 at += length;
             }
             Ok(ParsedInput::Quoted(length)) => {
@@ -71,6 +74,9 @@ pub(crate) fn run(bytes: &[u8]) {
             }
             Ok(ParsedInput::More(wanted)) => {
                 assert!(wanted > bytes.len() - at, "asks for what is there");
+                let mut seen = SeenPart::of(&ranges);
+                let looked = look_on(CommandSender::Known, &bytes[at..], &mut seen);
+                assert_eq!(looked, Ok((!ranges.is_empty()).then_some(wanted)));
                 return;
             }
             Err(malformed) => {
@@ -78,6 +84,15 @@ pub(crate) fn run(bytes: &[u8]) {
                 return;
             }
         }
+    }
+}
+
+/// A command of which a part was seen is whole when all of it came.
+fn check_part(command: &[u8]) {
+    let mut ranges = Ranges::new();
+    if let Ok(ParsedInput::More(_)) = parse(&command[..command.len() / 2], &mut ranges) {
+        let mut seen = SeenPart::of(&ranges);
+        assert_eq!(look_on(CommandSender::Known, command, &mut seen), Ok(None));
     }
 }
 

@@ -38,7 +38,7 @@ use crate::clock;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_JOBS_MAX, RETRY_MIN};
 use crate::mask::{MalformedJson, Masker, SALT_BYTES, Secrecy};
 use crate::options::{DeviceSpec, RecordLayout};
-use crate::record::{CommonFields, RecordKind, RecordWriter, WholeFields};
+use crate::record::{CommonFields, RecordBody, RecordKind, RecordWriter, WholeFields};
 use crate::sink::Destinations;
 use crate::subject::{AuditResponse, AuditSubject};
 
@@ -288,7 +288,8 @@ impl Device {
         // A request has been through `whole`; without a response nothing is left to fail.
         records.add(|out| {
             let (kind, now) = (RecordKind::Request, clock::now());
-            self.records().body(kind, now, &whole.bytes, None, error, out)
+            let common = whole.bytes.as_slice();
+            self.records().body(&RecordBody { kind, now, common, response: None, error }, out)
         });
     }
 
@@ -311,8 +312,8 @@ impl Device {
         records: &mut FinishedRecords,
     ) -> bool {
         records.add(|out| {
-            let now = clock::now();
-            self.records().body(RecordKind::Response, now, common, Some(response), error, out)
+            let (kind, now, response) = (RecordKind::Response, clock::now(), Some(response));
+            self.records().body(&RecordBody { kind, now, common, response, error }, out)
         })
     }
 
@@ -336,9 +337,10 @@ impl Device {
                 is_sound
             }
             RecordLayout::Compact => records.add(|out| {
-                let (kind, now) = (RecordKind::Exchange, clock::now());
+                let (kind, now, response) = (RecordKind::Exchange, clock::now(), Some(response));
+                let common = whole.bytes.as_slice();
                 let error = if class.is_empty() { error } else { class };
-                self.records().body(kind, now, &whole.bytes, Some(response), error, out)
+                self.records().body(&RecordBody { kind, now, common, response, error }, out)
             }),
         }
     }

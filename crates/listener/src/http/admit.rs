@@ -13,13 +13,13 @@ use kallisto_core::{Core, Operation, Request, TokenText, is_for_operators};
 use crate::gate::{Gate, GateClient};
 
 /// What a read of a secret costs: the unit.
-const READ: Cost = 1;
+pub(crate) const READ: Cost = 1;
 /// Bytes of a reply that are decrypted, written and sent in the time that a read takes by itself.
 const READ_BYTES: usize = 16 << 10;
 /// What a list costs, however short.
 const LIST: Cost = 4;
 /// What a write costs: it is parsed, encrypted, logged and applied.
-const WRITE: Cost = 4;
+pub(crate) const WRITE: Cost = 4;
 /// What a login costs: a proof is checked and a token made.
 const LOGIN: Cost = 8;
 /// What a TLS handshake costs: a signature and a key exchange.
@@ -117,20 +117,22 @@ pub(crate) async fn admit_handshake(gate: &Gate, remote: SocketAddr) {
     }
 }
 
-/// Lets the next commands of a connection of the Redis protocol run when it is their turn.
+/// Lets the next commands of a connection of the Redis protocol run when it is their turn. They cost as much as a read over HTTP;
+/// `owed` is what those before them took beyond that.
 ///
 /// # Errors
 /// [`Crowd`] when too many wait already.
 pub(crate) async fn admit_commands(
     admission: &Admission,
     gate: &Gate,
-    asker: GateClient,
+    (asker, owed): (GateClient, Cost),
     flow: impl FnOnce() -> Flow,
 ) -> Result<(), Crowd> {
-    if !gate.try_pass(asker, READ) {
+    let cost = READ.saturating_add(owed);
+    if !gate.try_pass(asker, cost) {
         let flow = flow();
         let _place = admission.requests.take(flow, 1)?;
-        gate.wait(asker, flow, READ).await;
+        gate.wait(asker, flow, cost).await;
     }
     Ok(())
 }
@@ -150,16 +152,19 @@ fn judge(request: &Request<'_>) -> (AdmissionKind, Cost) {
     if is_for_operators(path) {
         return (AdmissionKind::Operators, READ);
     }
-    match request.operation {
-        Operation::Read => {
-            let waits = !request.query.is_empty() || request.wrap_ttl_secs > 0;
-            (if waits { AdmissionKind::Lasting } else { AdmissionKind::Brief }, READ)
-        }
-        Operation::List | Operation::Scan => (AdmissionKind::Lasting, LIST),
-        Operation::Update if path.starts_with("auth/") => (AdmissionKind::Lasting, LOGIN),
-        Operation::Update | Operation::Patch | Operation::Delete | Operation::Recover => {
-            (AdmissionKind::Lasting, WRITE)
-        }
+    let is_plain = request.query.is_empty() && request.wrap_ttl_secs == 0;
+    let is_brief = request.operation == Operation::Read && is_plain;
+    let kind = if is_brief { AdmissionKind::Brief } else { AdmissionKind::Lasting };
+    (kind, cost_of(request.operation, path))
+}
+
+/// What a request costs by what it asks for.
+pub(crate) fn cost_of(operation: Operation, path: &str) -> Cost {
+    match operation {
+        Operation::Read => READ,
+        Operation::List | Operation::Scan => LIST,
+        Operation::Update if path.starts_with("auth/") => LOGIN,
+        Operation::Update | Operation::Patch | Operation::Delete | Operation::Recover => WRITE,
     }
 }
 

@@ -4,7 +4,7 @@
 //! a view that holds it: the server waits a little, and says 412 if it is still behind, or has the leader answer at once
 //! where the client says so. A client that asks for `strong` is answered by a view that holds everything that anybody was
 //! told before, whichever server it asks: that takes a question to the leader and its majority. One that asks for `stale` is
-//! answered also by a server that was not told for too long what was committed; any other refuses such requests (`core::freshness`).
+//! answered also by a server that was not told for too long what was committed; any other refuses such requests (`core::pipeline::freshness`).
 //!
 //! Nobody waits who is refused anyway: without a token, or with nothing left of a rate limit, a request goes on at once. The
 //! others wait in a bounded number of places, of which tokens that this server does not know (yet) have few.

@@ -22,7 +22,25 @@ pub(super) fn render(error: &Error) -> HttpReply {
         Error::Busy(_) => {
             reply.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECS.into());
         }
-        _ => {}
+        Error::Invalid(_)
+        | Error::InvalidSilently
+        | Error::Expected(_)
+        | Error::CasMismatch
+        | Error::TooLarge(_)
+        | Error::UnsupportedMedia(_)
+        | Error::NotFound
+        | Error::NoNamespace
+        | Error::NoRoute(_)
+        | Error::UnsupportedPath
+        | Error::UnsupportedOperation
+        | Error::Denied(_)
+        | Error::Sealed
+        | Error::Conflict
+        | Error::Stale(_)
+        | Error::NotLeader
+        | Error::Unavailable(_)
+        | Error::Unaudited
+        | Error::Internal(_) => {}
     }
     reply
 }

@@ -11,6 +11,7 @@
 
 use hyper::header::{COOKIE, HOST, HeaderValue};
 use hyper::http::request::Parts;
+use hyper::http::uri::Scheme;
 use hyper::{StatusCode, Version};
 use memchr::memchr_iter;
 
@@ -45,7 +46,60 @@ pub(super) fn refusal(head: &Parts) -> Option<HttpReply> {
     if hosts > 1 {
         return Some(refuse(StatusCode::BAD_REQUEST, &["too many Host headers"]));
     }
+    let host = head.headers.get(HOST).map(HeaderValue::as_bytes);
+    let authority = head.uri.authority().map(|authority| authority.as_str().as_bytes());
+    if ![host, authority].into_iter().flatten().all(names_host) {
+        return Some(refuse(StatusCode::BAD_REQUEST, &["malformed Host header"]));
+    }
+    // HTTP/1.1 has an order for the two: what the target says is the host (RFC 9112, section 3.2.2).
+    if head.version == Version::HTTP_2
+        && let (Some(host), Some(authority)) = (host, authority)
+        && !is_same_host(host, authority, head.uri.scheme())
+    {
+        return Some(refuse(StatusCode::BAD_REQUEST, &["Host header and :authority differ"]));
+    }
     None
+}
+
+/// Whether these bytes are a host with or without a port, and nothing else (RFC 9110, section 7.2; RFC 3986, section 3.2.2). An empty
+/// one is that of a target that has none.
+pub(super) fn names_host(bytes: &[u8]) -> bool {
+    let is_of_name = |byte: &u8| IS_OF_NAME[usize::from(*byte)];
+    let end = match bytes {
+        [b'[', literal @ ..] => {
+            let is_of_literal = |byte: &u8| *byte == b':' || is_of_name(byte);
+            match literal.iter().position(|byte| !is_of_literal(byte)) {
+                Some(end @ 1..) if literal[end] == b']' => end + 2,
+                _ => return false,
+            }
+        }
+        name => name.iter().position(|byte| !is_of_name(byte)).unwrap_or(name.len()),
+    };
+    match &bytes[end..] {
+        [] => true,
+        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+/// Bytes that may stand in the name of a host. A table, since every request has one.
+static IS_OF_NAME: [bool; 256] = {
+    let mut is_of_name = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        is_of_name[byte as usize] = byte.is_ascii_alphanumeric()
+            || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&'..=b',')
+            || matches!(byte, b';' | b'=');
+        byte += 1;
+    }
+    is_of_name
+};
+
+/// Whether both name one host and port; the one that a scheme has by itself may be left out.
+fn is_same_host(host: &[u8], authority: &[u8], scheme: Option<&Scheme>) -> bool {
+    let default: &[u8] = if scheme == Some(&Scheme::HTTPS) { b":443" } else { b":80" };
+    let bare = |name| <[u8]>::strip_suffix(name, default).unwrap_or(name);
+    bare(host).eq_ignore_ascii_case(bare(authority))
 }
 
 /// Whether every line ends as lines do.
@@ -53,8 +107,8 @@ pub(super) fn has_whole_line_ends(head: &[u8]) -> bool {
     memchr_iter(b'\n', head).all(|at| at > 0 && head[at - 1] == b'\r')
 }
 
-/// Whether `input` starts with a whole head of HTTP/1 that can be read in two ways: by its line ends, or by how long
-/// its body is.
+/// Whether `input` starts with a whole head of HTTP/1 that can be read in two ways: by its line ends, by how long its body is, or
+/// by where its target ends: hyper drops a fragment, which no request has (RFC 9112, section 3.2).
 pub(super) fn is_ambiguous(input: &[u8]) -> bool {
     let mut room = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut room);
@@ -67,6 +121,7 @@ pub(super) fn is_ambiguous(input: &[u8]) -> bool {
             || header.value.eq_ignore_ascii_case(b"chunked")
     };
     !has_whole_line_ends(&input[..length])
+        || request.path.is_some_and(|target| target.contains('#'))
         || count("content-length") > 1
         || count("transfer-encoding") > 1
         || !request.headers.iter().all(|header| is_chunked(&header))
@@ -115,6 +170,45 @@ mod tests {
     }
 
     #[test]
+    fn a_host_is_a_name_or_an_address_with_or_without_a_port() {
+        for host in
+            ["", "h", "localhost:8200", "a-b.c_d", "127.0.0.1:1", "[::1]", "[::1]:80", "a:", "%41"]
+        {
+            assert!(names_host(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "a b@c/", "a b", "u@h", "u:p@h", "h/", "h?", "h#", "h:1a", "h:1:2", "[]", "[::1",
+            "::1", "[::1]x", "[a/b]", "h\\", "\"h\"", "h,i ", "h\u{e9}", "http://h",
+        ] {
+            assert!(!names_host(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn over_http_2_the_host_is_the_authority() {
+        let is_refused = |version: Version, uri: &str, host: &str| {
+            let builder = hyper::Request::builder().version(version).uri(uri).header(HOST, host);
+            refusal(&builder.body(()).unwrap().into_parts().0).is_some()
+        };
+        for (uri, host, expected) in [
+            ("http://h:8200/", "h:8200", false),
+            ("http://h:8200/", "H:8200", false),
+            ("http://h:8200/", "h", true),
+            ("http://h:8200/", "evil", true),
+            ("http://h/", "h:80", false),
+            ("https://h:443/", "h", false),
+            ("https://h/", "h:80", true),
+            ("http://u@h/", "u@h", true),
+            ("/", "h", false),
+        ] {
+            assert_eq!(is_refused(Version::HTTP_2, uri, host), expected, "{uri} {host}");
+        }
+        // Its target says which host, whatever the header.
+        assert!(!is_refused(Version::HTTP_11, "http://h/", "other"));
+        assert!(is_refused(Version::HTTP_11, "http://h/", "a b@c/"));
+    }
+
+    #[test]
     fn what_two_programs_may_read_differently_is_ambiguous() {
         for (head, expected) in [
             ("GET / HTTP/1.1\r\nHost: h\r\n\r\n", false),
@@ -134,6 +228,9 @@ mod tests {
             ),
             ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked, chunked\r\n\r\n", true),
             ("POST / HTTP/1.1\r\nTransfer-Encoding: identity\r\n\r\n", true),
+            ("GET /a#b HTTP/1.1\r\nHost: h\r\n\r\n", true),
+            ("GET /?a=#b HTTP/1.1\r\nHost: h\r\n\r\n", true),
+            ("GET /a%23b HTTP/1.1\r\nReferer: /#\r\n\r\n", false),
             // What is no whole head is for hyper to say.
             ("GET / HTTP/1.1\nHost", false),
             ("PRI * HTTP/2.0\r\n\r\n", false),

@@ -6,7 +6,7 @@
 //! serve > serve_observed > resolve_client > check_origin > read_request > admit > dispatch > execute, or relay_to_leader
 //! ```
 //!
-//! `request` turns head and body into a core request, `elsewhere` has it answered on this worker or beside it, `response`
+//! `request` turns head and body into a core request, `elsewhere` has it answered on this worker or beside it, `leader` by the server that leads, `response`
 //! and `error` give answers their wire form. Plain requests are read off the wire by `direct`. For all others hyper frames the bytes; what
 //! it refuses (a bad length, an over-long head) it answers itself with a 4xx and an empty body.
 
@@ -19,6 +19,7 @@ pub(crate) mod error;
 mod forwarded;
 mod head;
 mod heads;
+mod leader;
 mod observed;
 mod page;
 mod relay;
@@ -36,13 +37,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
-use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use kallisto_core::admission::{Admission, Flow};
 use kallisto_core::metrics::Metrics;
-use kallisto_core::{Core, Error, RouteAccess, Waiting, Weight};
-use kallisto_traces::{TraceContext, Tracer};
+use kallisto_core::{Core, Error, RouteAccess, Waiting};
+use kallisto_traces::Tracer;
 use tokio::sync::watch;
 
 use crate::client_timeouts::Underway;
@@ -51,13 +51,11 @@ use crate::gate::{Gate, GateClient};
 use crate::limits::{SMALL_REPLY_BYTES_MAX, Timeouts};
 use crate::write_backpressure::WriteBackpressure;
 use elsewhere::{Execution, Unfinished};
-use observed::ForwardSpan;
 pub use stream::ReplyBody;
 
 pub use forwarded::ForwardedFor;
 pub(crate) use heads::Heads;
 pub use observed::{ArrivedRequest, ObservedRequest, RequestObserver};
-use relay::NoAnswer;
 pub use relay::{Leader, Relay, Unrelayed};
 use web::Crossing;
 
@@ -301,43 +299,49 @@ impl HttpService {
         let now = self.clock.now();
         let headers = request::InHead(&head.headers);
         let arrival = request::Arrival { now, remote, client_chain, headers: &headers };
-        match target::resolve(head, self.core.serves_ui()) {
+        let (path, method) = match target::resolve(head, self.core.serves_ui()) {
+            target::ResolvedTarget::Api { path, method } => (path, method),
             target::ResolvedTarget::Reply(mut reply) => {
                 web::dress(&self.core, head.uri.path(), &mut reply);
-                reply
+                return reply;
             }
-            target::ResolvedTarget::Api { path, method } => {
-                let body = match body {
-                    SentBody::Coming(file) if upload::is_upload(&path, method) => {
-                        return Box::pin(self.serve_upload(head, &path, method, file, arrival))
-                            .await;
-                    }
-                    body => body,
-                };
-                let shares = (&self.admission().body_bytes, Flow::of_address(remote.ip()));
-                let held = match body {
-                    SentBody::Coming(body) => {
-                        let read = body::read(head, body, shares, self.timeouts.body).await;
-                        read.map_err(|refusal| refusal.into_last_reply(head.version))
-                    }
-                    SentBody::Here(bytes) => body::BudgetedBody::here(bytes, shares)
-                        .map_err(body::BodyRefusal::into_reply),
-                };
-                match held {
-                    Ok(held) => {
-                        // A body takes its time, and a token may have ended when it is there.
-                        let arrival = request::Arrival { now: self.clock.now(), ..arrival };
-                        let parsed = request::parse(head, &path, method, held.bytes(), arrival);
-                        match parsed {
-                            Ok(request) => {
-                                self.describe(head, &request);
-                                self.admit(head, &request, held.bytes()).await
-                            }
-                            Err(error) => error::render(&error),
-                        }
-                    }
-                    Err(reply) => reply,
-                }
+        };
+        let body = match body {
+            SentBody::Coming(file) if upload::is_upload(&path, method) => {
+                return Box::pin(self.serve_upload(head, &path, method, file, arrival)).await;
+            }
+            body => body,
+        };
+        let held = match self.hold_body(head, body, Flow::of_address(remote.ip())).await {
+            Ok(held) => held,
+            Err(refusal) => return refusal,
+        };
+        // A body takes its time, and a token may have ended when it is there.
+        let arrival = request::Arrival { now: self.clock.now(), ..arrival };
+        match request::parse(head, &path, method, held.bytes(), arrival) {
+            Ok(request) => {
+                self.describe(head, &request);
+                self.admit(head, &request, held.bytes()).await
+            }
+            Err(error) => error::render(&error),
+        }
+    }
+
+    /// The whole body of a request, with its share of the memory for bodies; the answer where it is not taken.
+    async fn hold_body(
+        &self,
+        head: &Parts,
+        body: SentBody,
+        flow: Flow,
+    ) -> Result<body::BudgetedBody, HttpReply> {
+        let shares = (&self.admission().body_bytes, flow);
+        match body {
+            SentBody::Coming(body) => {
+                let read = body::read(head, body, shares, self.timeouts.body).await;
+                read.map_err(|refusal| refusal.into_last_reply(head.version))
+            }
+            SentBody::Here(bytes) => {
+                body::BudgetedBody::here(bytes, shares).map_err(body::BodyRefusal::into_reply)
             }
         }
     }
@@ -401,107 +405,6 @@ impl HttpService {
         reply
     }
 
-    /// Has the leader answer, whoever that is by then; it may be this server.
-    async fn relay_to_leader(
-        &self,
-        relay: &dyn Relay,
-        head: &Parts,
-        request: &kallisto_core::Request<'_>,
-        body: &Bytes,
-    ) -> HttpReply {
-        // What nobody answers is written down by the server that says so.
-        let refuse = async |refusal| self.refuse(refusal, head, request, body).await;
-        let stays = head.headers.get(&NO_FORWARDING).is_some_and(|value| !value.is_empty());
-        let mut span = ForwardSpan::begin();
-        let encoded = match self.encode(head, request, body, span.context()).await {
-            Ok(Some(encoded)) => encoded,
-            Ok(None) => return refuse(Error::NotLeader).await,
-            Err(refusal) => return refuse(refusal).await,
-        };
-        let began = self.clock.instant();
-        let mut news = relay.news();
-        let mut stood_in = false;
-        while self.clock.instant().duration_since(began) < relay::WAIT_MAX {
-            news.mark_unchanged();
-            let leader = match relay.leader() {
-                // What needs a leader after all, since it writes, is not begun again and again.
-                Leader::Nobody if !stood_in && self.core.stands_in(request) => {
-                    stood_in = true;
-                    Leader::Here
-                }
-                leader => leader,
-            };
-            let answered = match leader {
-                Leader::Here => match self.execute(head, request, body).await.answer {
-                    Ok(reply) => return reply,
-                    Err(Unfinished::NotLeader) => Some(relay::RelayedReply::NotLeader),
-                    Err(other) => return other.into_refusal(),
-                },
-                Leader::There(id) if stays => return redirect(&relay.api_address(id), head),
-                Leader::There(id) => {
-                    let sent = self.clock.instant();
-                    span.note_asked();
-                    let answering = relay.send(id, encoded.clone());
-                    let writes = request.operation.writes();
-                    let grace = if writes { relay::WRITE_GRACE } else { relay::READ_GRACE };
-                    match relay::answer_of(relay, id, answering, grace).await {
-                        Ok(answer) => {
-                            let took = self.clock.instant().duration_since(sent);
-                            self.core.count_forwarded(Some(took));
-                            Some(answer)
-                        }
-                        Err(NoAnswer::NotSent) => None,
-                        Err(NoAnswer::Lost) if !writes => None,
-                        Err(why @ (NoAnswer::Lost | NoAnswer::Late)) => {
-                            span.fail("lost");
-                            self.core.count_forwarded(None);
-                            let is_late_read = why == NoAnswer::Late && !writes;
-                            return refuse(if is_late_read { late() } else { lost() }).await;
-                        }
-                    }
-                }
-                Leader::Nobody if self.waits_in_vain(relay) => break,
-                Leader::Nobody => None,
-            };
-            let patience = match answered {
-                Some(relay::RelayedReply::Reply(reply)) => return reply,
-                Some(relay::RelayedReply::NotLeader) => relay::AGAIN_PAUSE,
-                None => relay::NEWS_MAX,
-            };
-            relay::wait(&mut news, patience).await;
-        }
-        span.fail("no leader");
-        refuse(self.core.leaderless(request)).await
-    }
-
-    /// Whether nobody can lead soon: an election takes about a second, and asks voters that are not there.
-    fn waits_in_vain(&self, relay: &dyn Relay) -> bool {
-        relay.leaderless().is_some_and(|since| since >= relay::WAIT_MAX)
-            && self.core.lacks_quorum(relay::WAIT_MAX)
-    }
-
-    /// A request as it is relayed: a long one is copied beside the workers.
-    async fn encode(
-        &self,
-        head: &Parts,
-        request: &kallisto_core::Request<'_>,
-        body: &Bytes,
-        trace: Option<&TraceContext>,
-    ) -> Result<Option<Bytes>, Error> {
-        let Some(remote) = request.remote else { return Ok(None) };
-        match self.core.weigh_bytes(body.len()) {
-            Weight::Light => Ok(relay::encode(head, request.client_chain, body, remote, trace)),
-            Weight::Heavy(cost) => {
-                let (head, chain) = (head.clone(), request.client_chain.to_vec());
-                let (body, flow) = (body.clone(), admit::known_flow(&self.core, request));
-                let trace = trace.cloned();
-                let encoding =
-                    async move { relay::encode(&head, &chain, &body, remote, trace.as_ref()) };
-                self.core.offload(flow, cost, encoding).await
-            }
-        }
-    }
-
     /// Sends a request again when it is time to answer it, as one that arrives then.
     async fn dispatch_after(
         &self,
@@ -554,31 +457,6 @@ pub fn heads_hostile(bytes: &[u8]) {
 pub fn relay_hostile(bytes: &[u8]) {
     relay::decode_hostile(bytes);
 }
-
-/// Says where the leader is, to a client that does not want to be relayed.
-fn redirect(api: &str, head: &Parts) -> HttpReply {
-    let target = head.uri.path_and_query().map_or("", |target| target.as_str());
-    let mut reply = response::json(StatusCode::TEMPORARY_REDIRECT, Vec::new());
-    match HeaderValue::from_str(&format!("{}{target}", api.trim_end_matches('/'))) {
-        Ok(location) if !api.is_empty() => {
-            reply.headers_mut().insert(hyper::header::LOCATION, location);
-            reply
-        }
-        _ => error::render(&Error::NotLeader),
-    }
-}
-
-/// The leader may have seen the request before it was lost.
-fn lost() -> Error {
-    Error::Unavailable("the write may have happened: read before sending it again".into())
-}
-
-/// The leader takes too long to answer what only reads.
-fn late() -> Error {
-    Error::Unavailable("the server that leads did not answer in time".into())
-}
-
-static NO_FORWARDING: HeaderName = HeaderName::from_static("x-vault-no-request-forwarding");
 
 /// A `HEAD` is answered as a `GET` with its body left out. Where a `GET` has nothing to say, a `HEAD` has said it all: ACME wants 204 for
 /// the one and 200 for the other (RFC 8555, 7.2).

@@ -38,6 +38,10 @@ pub(super) fn resolve(head: &Parts, has_page: bool) -> ResolvedTarget<'_> {
     if let Some(path) = ocsp_by_get(head) {
         return ResolvedTarget::Api { path: Cow::Owned(path), method: HttpVerb::Get };
     }
+    if head.method == Method::OPTIONS && path == "*" {
+        // Whoever asks about the server as a whole hears that it is there (RFC 9110, section 9.3.7).
+        return ResolvedTarget::Reply(response::empty(StatusCode::NO_CONTENT));
+    }
     if path.contains("//") {
         return ResolvedTarget::Reply(redirect(head, &collapse_slashes(path)));
     }
@@ -107,6 +111,10 @@ fn collapse_slashes(path: &str) -> String {
 
 /// A 307 to `path`, which repeats the method and body; the note for people goes with a `GET`.
 fn redirect(head: &Parts, path: &str) -> HttpReply {
+    // To a browser a backslash is a slash, and `/\host` is another server.
+    if path.contains('\\') {
+        return refuse(StatusCode::BAD_REQUEST, &["malformed request target"]);
+    }
     let location = match head.uri.query() {
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
@@ -186,6 +194,10 @@ mod tests {
             ("HEAD", "/v1/sys/health", None),
             ("HEAD", "/v1/secret/data/a", Some(405)),
             ("OPTIONS", "/v1/a", Some(400)),
+            ("OPTIONS", "*", Some(204)),
+            ("GET", "*", Some(404)),
+            ("GET", "//\\evil.com//x", Some(400)),
+            ("GET", "/v1//a\\b", Some(400)),
             ("RECOVER", "/v1/a", None),
             ("recover", "/v1/a", Some(405)),
             ("TRACE", "/v1/a", Some(405)),

@@ -1,7 +1,7 @@
 //! `AUTH`, `HELLO`, `SELECT`, `CLIENT`, `INFO`, `PING`, `RESET`: the commands about the connection itself.
 
 use kallisto_core::json::{self, Json};
-use kallisto_core::{Error, Operation, Response};
+use kallisto_core::{Denial, Error, Operation, Response};
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
@@ -42,12 +42,19 @@ impl RespSession {
         let known = self.ask(Operation::Read, "auth/token/lookup-self", &[], &[]).await;
         match known {
             // One without the right to look itself up is a token nevertheless.
-            Ok(_) | Err(Error::Denied(kallisto_core::Denial::Policy)) => Ok(()),
+            Ok(_) | Err(Error::Denied(Denial::Policy)) => Ok(()),
             Err(error) => {
                 self.token = before;
-                Err(wrong(error))
+                Err(CommandFailure::of_login(error))
             }
         }
+    }
+
+    /// Whether the token that asks is one, wherever it is at home. A mount may be in a namespace that it is not of, where it is told that it is
+    /// none.
+    pub(super) async fn has_live_token(&self) -> bool {
+        let known = self.ask(Operation::Read, "auth/token/lookup-self", &[], &[]).await;
+        !matches!(known, Err(Error::Denied(Denial::BadToken)))
     }
 
     async fn exchange(&self, user: &str, password: &str) -> Result<SecretString, CommandFailure> {
@@ -58,11 +65,11 @@ impl RespSession {
                 let raw = json::member(&reply.auth, "client_token").unwrap_or_default();
                 match json::parse(raw) {
                     Ok(Json::String(token)) => Ok(token.into()),
-                    _ => Err(wrong(Error::NotFound)),
+                    _ => Err(CommandFailure::of_login(Error::NotFound)),
                 }
             }
-            Ok(_) => Err(wrong(Error::NotFound)),
-            Err(error) => Err(wrong(error)),
+            Ok(_) => Err(CommandFailure::of_login(Error::NotFound)),
+            Err(error) => Err(CommandFailure::of_login(error)),
         }
     }
 
@@ -243,21 +250,6 @@ fn check_info(arguments: CommandArguments<'_>) -> Result<(), CommandFailure> {
         _ => Err(CommandFailure::plain(format!(
             "{option} cannot contain spaces, newlines or special characters."
         ))),
-    }
-}
-
-/// A refused login in Redis's words; what else is wrong keeps its own.
-fn wrong(error: Error) -> CommandFailure {
-    match error {
-        Error::Denied(_)
-        | Error::Invalid(_)
-        | Error::Expected(_)
-        | Error::NotFound
-        | Error::UnsupportedPath => CommandFailure {
-            word: "WRONGPASS",
-            text: "invalid username-password pair or user is disabled.".into(),
-        },
-        other => other.into(),
     }
 }
 

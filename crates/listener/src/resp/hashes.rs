@@ -4,9 +4,8 @@ use kallisto_core::Json;
 use kallisto_core::json::members;
 
 use super::reply::Replies;
-use super::secret::{FoundSecret, ReadSecret, SecretChange, field_bytes};
+use super::secret::{FoundSecret, ReadSecret, SecretChange, write_field};
 use super::session::{CommandArguments, CommandFailure, RespSession, text};
-use super::strings::write_value;
 
 /// What is told of each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +15,11 @@ pub(super) enum HashPart {
 }
 
 /// Answers a field of a secret, or that there is none.
-fn write_field_of(replies: &mut Replies, secret: Option<&ReadSecret>, name: &str) {
-    let value = secret.and_then(|secret| secret.field(name)).map(field_bytes);
-    write_value(replies, value.as_deref());
+fn write_named(replies: &mut Replies, secret: Option<&ReadSecret>, name: &str) {
+    match secret.and_then(|secret| secret.field(name)) {
+        Some(raw) => write_field(raw, replies),
+        None => replies.null(),
+    }
 }
 
 impl RespSession {
@@ -39,7 +40,7 @@ impl RespSession {
     ) -> Result<(), CommandFailure> {
         let name = arguments.text(2)?;
         let secret = self.hash(arguments).await?;
-        write_field_of(replies, secret.as_ref(), name);
+        write_named(replies, secret.as_ref(), name);
         Ok(())
     }
 
@@ -52,7 +53,7 @@ impl RespSession {
         let secret = self.hash(arguments).await?;
         replies.array(names.len());
         for name in names {
-            write_field_of(replies, secret.as_ref(), name);
+            write_named(replies, secret.as_ref(), name);
         }
         Ok(())
     }
@@ -89,8 +90,8 @@ impl RespSession {
         let fields = secret.as_ref().map(ReadSecret::fields).unwrap_or_default();
         replies.map(members(fields).count());
         for (name, value) in members(fields) {
-            replies.bulk(&field_bytes(name));
-            replies.bulk(&field_bytes(value));
+            write_field(name, replies);
+            write_field(value, replies);
         }
         Ok(())
     }
@@ -110,7 +111,7 @@ impl RespSession {
                 HashPart::Names => name,
                 HashPart::Values => value,
             };
-            replies.bulk(&field_bytes(told));
+            write_field(told, replies);
         }
         Ok(())
     }

@@ -4,14 +4,16 @@
 //! capability `scan` there; a caller without it gets what it may `list`, folder by folder. Secrets whose
 //! current version is deleted are left out, as far as the caller may see that.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use kallisto_core::json::{self, Json, members};
-use kallisto_core::{Denial, Error, Operation, Response};
+use kallisto_core::{Denial, Error, Operation, Path, Response};
 
 use super::glob;
 use super::reply::Replies;
 use super::secret::FoundSecret;
-use super::session::{CommandArguments, CommandFailure, RespSession};
+use super::session::{CommandArguments, CommandFailure, RespSession, text};
 use super::strings::VALUE;
 
 /// Most keys of one reply.
@@ -41,15 +43,18 @@ impl RespSession {
         replies: &mut Replies,
         arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
-        let mut deleted = 0;
-        for at in 1..arguments.len() {
-            let key = arguments.text(at)?;
-            if self.exists(key).await? {
-                self.delete(key).await?;
-                deleted += 1;
+        let keys: Vec<&str> = arguments.from(1).map(text).collect::<Result<_, _>>()?;
+        // All are looked for first: a key that is none or may not be read is refused before anything was deleted.
+        let (mut seen, mut existing) = (HashSet::with_capacity(keys.len()), Vec::new());
+        for key in keys {
+            if seen.insert(key) && self.exists(key).await? {
+                existing.push(key);
             }
         }
-        replies.integer(deleted);
+        for key in &existing {
+            self.delete(key).await?;
+        }
+        replies.integer(existing.len() as i64);
         Ok(())
     }
 
@@ -202,6 +207,11 @@ impl RespSession {
         after: Option<String>,
         limit: usize,
     ) -> Result<ListedPage, CommandFailure> {
+        let path = self.list_path(folder);
+        // No key is in a folder that no path names.
+        if Path::literal(&path).is_err() {
+            return Ok(ListedPage { names: Vec::new(), last: None });
+        }
         let mut query = vec![("limit", limit.to_string())];
         if let Some(after) = &after {
             let inside = after.strip_prefix(folder).unwrap_or_default();
@@ -210,7 +220,7 @@ impl RespSession {
         if !self.engine.has_versions() {
             query.clear();
         }
-        let names = match self.ask(Operation::Scan, &self.list_path(folder), &query, &[]).await {
+        let names = match self.ask(Operation::Scan, &path, &query, &[]).await {
             Ok(reply) => self.names_of(reply, folder).await?,
             Err(Error::NotFound) => Vec::new(),
             // Without `scan`, what may be listed.

@@ -38,7 +38,7 @@ mod wire;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -56,9 +56,10 @@ use crate::clock::WallClock;
 use crate::gate::{Gate, GateClient};
 use crate::http::admit::{admit_commands, settle};
 use crate::stop;
+use crate::warning_rate::WarningRate;
 use crate::write_backpressure::WriteBackpressure;
 use cursors::Cursors;
-use parse::{CommandSender, ParsedInput, Ranges};
+use parse::{CommandSender, ParsedInput, Ranges, SeenPart};
 use session::{CommandArguments, RespSession};
 use set_run::PlainSet;
 pub(crate) use turn_writes::TurnWrites;
@@ -67,7 +68,7 @@ use wire::{Filled, Gone, RespWire};
 /// Time a client has to say who it is, and to send the rest of a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between two warnings of HTTP.
-const WARNING_PAUSE_SECS: i64 = 60;
+const WARNING_PAUSE: Duration = Duration::from_secs(60);
 /// Commands that are answered before others get their turn, if others wait: as long as a few requests
 /// over HTTP take.
 const COMMANDS_PER_PASS: usize = 16;
@@ -87,8 +88,8 @@ struct RespShared {
     /// What records spans of commands.
     tracer: OnceLock<Arc<Tracer>>,
     clients: AtomicU64,
-    /// When a warning of HTTP was last given, in seconds since 1970.
-    warned_secs: AtomicI64,
+    /// Warnings of HTTP.
+    http_warnings: WarningRate,
 }
 
 impl RespService {
@@ -119,7 +120,7 @@ impl RespService {
             cursors: Cursors::default(),
             tracer: OnceLock::new(),
             clients: AtomicU64::new(0),
-            warned_secs: AtomicI64::new(i64::MIN),
+            http_warnings: WarningRate::new(WARNING_PAUSE),
         }))
     }
 
@@ -154,6 +155,7 @@ impl RespService {
             admission,
             gate: &gate,
             wanted: 1,
+            seen: SeenPart::default(),
             silence: Box::pin(sleep(COMMAND_TIMEOUT)),
             is_quiet: true,
         };
@@ -165,6 +167,8 @@ impl RespService {
                 sealing.set(stop::changed(sealings));
             }
         }
+        // Nobody gets out of paying by leaving.
+        gate.spend(flow, connection.session.take_owed());
     }
 }
 
@@ -178,6 +182,8 @@ struct RespConnection<'c, S> {
     gate: &'c Gate,
     /// How much the next command takes at least, from the front of the input.
     wanted: usize,
+    /// How far it was looked at already.
+    seen: SeenPart,
     /// When it is looked at whether anything was said; who goes on talking moves no timer.
     silence: Pin<Box<Sleep>>,
     /// Whether no whole command came since then.
@@ -254,6 +260,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
     async fn serve_commands(&mut self, input: &mut bytes::BytesMut) -> Result<usize, Gone> {
         self.session.now = self.session.shared.clock.now();
         self.session.forget_if_sealed();
+        if let Ok(Some(wanted)) = parse::look_on(self.sender(), input, &mut self.seen) {
+            return Ok(wanted);
+        }
+        self.seen = SeenPart::default();
         let mut ranges = Ranges::new();
         let (mut used, mut count, mut has_secrets) = (0, 0, false);
         let next = loop {
@@ -271,12 +281,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
                 self.relieve().await?;
                 continue;
             }
-            // A part of a command is looked at again with all that comes, so a stranger's is small.
-            let sender = match self.session.token {
-                Some(_) => CommandSender::Known,
-                None => CommandSender::Stranger,
-            };
-            let parsed = match parse::parse_of(sender, &input[used..], &mut ranges) {
+            let parsed = match parse::parse_of(self.sender(), &input[used..], &mut ranges) {
                 Ok(ParsedInput::Quoted(length)) => {
                     parse::unquote(&mut input[used..used + length], &mut ranges)
                         .map(|()| ParsedInput::Command(length))
@@ -307,7 +312,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
                     self.relieve().await?;
                     used += length;
                 }
-                Ok(ParsedInput::More(wanted)) => break Ok(wanted),
+                Ok(ParsedInput::More(wanted)) => {
+                    self.seen = SeenPart::of(&ranges);
+                    break Ok(wanted);
+                }
                 Err(malformed) => {
                     let text = format!("Protocol error: {}", malformed.text());
                     self.wire.replies.error("ERR", &text);
@@ -322,6 +330,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
         }
         bytes::Buf::advance(input, used);
         next
+    }
+
+    /// Who sends commands: a part of one is held and looked at before anybody is asked, so a stranger's is small.
+    const fn sender(&self) -> CommandSender {
+        match self.session.token {
+            Some(_) => CommandSender::Known,
+            None => CommandSender::Stranger,
+        }
     }
 
     /// Answers the `GET`s that `input` starts with, at most so many, as far as memory has the answers; how many bytes
@@ -395,6 +411,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
 
     /// Waits for the turn of the next commands.
     async fn pass(&mut self) -> Result<(), Gone> {
+        let owed = self.session.take_owed();
         let (flow, token) = (self.shares.1, &self.session.token);
         let known = || match token {
             Some(token) => flow.with_token(token.expose_secret()),
@@ -404,7 +421,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
             Some(token) => GateClient::new(flow, token.expose_secret()),
             None => GateClient::of_address(flow),
         };
-        match admit_commands(self.admission, self.gate, asker, known).await {
+        match admit_commands(self.admission, self.gate, (asker, owed), known).await {
             Ok(()) => Ok(()),
             Err(_) => {
                 self.wire.replies.error("TRYAGAIN", "too much is under way; try again");
@@ -436,13 +453,10 @@ enum AfterTurn {
 impl RespShared {
     /// Says that somebody speaks HTTP here; not more often than once in a while.
     fn warn_of_http(&self, remote: SocketAddr) {
-        let now = self.clock.now().as_second();
-        let last = self.warned_secs.load(Ordering::Relaxed);
-        if now.saturating_sub(last) >= WARNING_PAUSE_SECS {
-            // Two that come at once may both say so.
-            self.warned_secs.store(now, Ordering::Relaxed);
+        if let Some(held_back) = self.http_warnings.pass(self.clock.instant()) {
             tracing::warn!(
                 %remote,
+                held_back,
                 "an HTTP request came to a listener of the Redis protocol, perhaps made by a page or server that \
                  was made to: its connection was closed"
             );
@@ -452,5 +466,87 @@ impl RespShared {
     fn next_client_id(&self) -> u64 {
         // Counts; orders nothing.
         self.clients.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use jiff::Timestamp;
+    use kallisto_core::{EngineSet, Operation, Path, Request, ServerInfo, TokenText, set_engines};
+    use kallisto_store::MemoryStore;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::wake_queue::WakeQueue;
+
+    async fn ask(client: &mut DuplexStream, command: &str, reply: &str) {
+        client.write_all(format!("{command}\r\n").as_bytes()).await.unwrap();
+        let mut got = vec![0; reply.len() + 2];
+        client.read_exact(&mut got).await.unwrap();
+        assert_eq!(String::from_utf8(got).unwrap(), format!("{reply}\r\n"), "{command}");
+    }
+
+    /// What `gate` let pass of an address in this turn.
+    fn passed(gate: &Gate, flow: Flow) -> usize {
+        const TURN: usize = 64;
+        TURN - (0..TURN).take_while(|_| gate.try_pass(GateClient::of_address(flow), 1)).count()
+    }
+
+    #[tokio::test]
+    async fn a_command_pays_for_what_it_asks_by_its_kind() {
+        set_engines(EngineSet {
+            engines: &[kallisto_engines::ENGINES, kallisto_auth_methods::METHODS],
+            identity_oidc: &kallisto_engines::IDENTITY_OIDC,
+        });
+        let core = Arc::new(Core::new(Arc::new(MemoryStore::new()), ServerInfo::default()));
+        let root = Some("root".to_owned().into());
+        core.initialize_dev(root, Timestamp::UNIX_EPOCH).await.unwrap();
+        let enabling = Path::literal("sys/auth/userpass").unwrap();
+        let enabling = Request {
+            token: Some(TokenText::new("root")),
+            body: br#"{"type":"userpass"}"#,
+            ..Request::new(Operation::Update, enabling, Timestamp::UNIX_EPOCH)
+        };
+        core.handle(&enabling).await.unwrap();
+        let mounts = ["secret".to_owned()];
+        let service = RespService::new(core, Arc::new(SystemClock), &mounts, "userpass");
+        let gate = Gate::new(Arc::default());
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let flow = Flow::of_address(remote.ip());
+        let shared = (Arc::clone(&gate), TurnWrites::new(WakeQueue::here()));
+        let (_stop, stopped) = watch::channel(false);
+        let serving = tokio::spawn(service.serve(server, remote, shared, stopped));
+        ask(&mut client, "AUTH root", "+OK").await;
+        let sixteen: String = (0..16).map(|at| format!(" k{at} v")).collect();
+        let (sixteen, gone) = (format!("MSET{sixteen}"), format!("EXISTS{}", " none".repeat(32)));
+        let refused = "-WRONGPASS invalid username-password pair or user is disabled.";
+        let cases: [(&str, &str, usize); 9] = [
+            ("PING", "+PONG", 0),
+            ("SET a 1", "+OK", 0),
+            ("GET a", "$1\r\n1", 0),
+            ("HSET h f v", ":1", 4),
+            ("KEYS *", "*2\r\n$1\r\na\r\n$1\r\nh", 4),
+            ("DEL a h none", ":2", 8),
+            (&sixteen, "+OK", 1),
+            (&gone, ":0", 2),
+            ("AUTH nobody guess", refused, 8),
+        ];
+        for (command, reply, beyond_a_read) in cases {
+            gate.rest();
+            ask(&mut client, command, reply).await;
+            // What comes next pays for it.
+            ask(&mut client, "PING", "+PONG").await;
+            assert_eq!(passed(&gate, flow), 2 + beyond_a_read, "{command}");
+        }
+        gate.rest();
+        ask(&mut client, "HSET h f v", ":1").await;
+        gate.rest();
+        drop(client);
+        serving.await.unwrap();
+        assert_eq!(passed(&gate, flow), 4, "who leaves pays too");
     }
 }

@@ -5,9 +5,10 @@
 //! the input: a command is a list of ranges. Only a line with quotes is changed, in place ([`unquote`]). Sizes are checked before
 //! anything is kept for them.
 //!
-//! The parser may be called again with more input after it answered [`ParsedInput::More`]; it starts over,
-//! which is cheap, since lengths are announced: a large argument is skipped, not looked at. How much
-//! is announced it returns, so that a caller reads that much before asking again.
+//! The parser may be called again with more input after it answered [`ParsedInput::More`]; it starts over. A large argument is
+//! skipped, not looked at, since lengths are announced, but there may be many. So a caller keeps how far a part was looked at
+//! ([`SeenPart`]) and goes on there ([`look_on`]) until the command is whole: then its ranges are found, all in one go. How much is
+//! announced is returned, so that a caller has room for that much before asking again.
 
 use std::ops::Range;
 
@@ -61,6 +62,22 @@ pub enum MalformedCommand {
     StrangerLength,
 }
 
+/// How far a part of a command was looked at: the next look goes on there, however few bytes came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeenPart {
+    /// Arguments that are whole.
+    arguments: usize,
+    /// Where the next one begins.
+    at: usize,
+}
+
+impl SeenPart {
+    /// The part of which [`parse`] answered [`ParsedInput::More`] with these ranges.
+    pub fn of(ranges: &Ranges) -> Self {
+        Self { arguments: ranges.len(), at: ranges.last().map_or(0, |last| last.end + 2) }
+    }
+}
+
 /// Who sends a command: what it may be at the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandSender {
@@ -111,13 +128,57 @@ pub fn parse_of(
     }
 }
 
+/// Looks on at a command of which a part was seen; how many bytes it is at least, or `None` when [`parse_of`] has more to say of it.
+///
+/// # Errors
+/// As [`parse_of`].
+pub fn look_on(
+    sender: CommandSender,
+    input: &[u8],
+    seen: &mut SeenPart,
+) -> Result<Option<usize>, MalformedCommand> {
+    if seen.arguments == 0 {
+        return Ok(None);
+    }
+    let Some((count, _)) = array_of(sender, input)? else { return Ok(None) };
+    while seen.arguments < count {
+        match argument(sender, input, seen.at)? {
+            FoundArgument::Whole(range) => {
+                *seen = SeenPart { arguments: seen.arguments + 1, at: range.end + 2 };
+            }
+            FoundArgument::More(wanted) => return Ok(Some(wanted)),
+        }
+    }
+    Ok(None)
+}
+
 fn parse_array(
     sender: CommandSender,
     input: &[u8],
     ranges: &mut Ranges,
 ) -> Result<ParsedInput, MalformedCommand> {
-    let Some((count, mut at)) = announced(input, 1, MalformedCommand::ArgumentCount)? else {
+    let Some((count, mut at)) = array_of(sender, input)? else {
         return Ok(ParsedInput::More(input.len() + 1));
+    };
+    for _ in 0..count {
+        match argument(sender, input, at)? {
+            FoundArgument::Whole(range) => {
+                at = range.end + 2;
+                ranges.push(range);
+            }
+            FoundArgument::More(wanted) => return Ok(ParsedInput::More(wanted)),
+        }
+    }
+    Ok(ParsedInput::Command(at))
+}
+
+/// How many arguments an array has, and where the first begins; `None` when the line that says so has no end yet.
+fn array_of(
+    sender: CommandSender,
+    input: &[u8],
+) -> Result<Option<(usize, usize)>, MalformedCommand> {
+    let Some((count, at)) = announced(input, 1, MalformedCommand::ArgumentCount)? else {
+        return Ok(None);
     };
     // Redis takes a count of zero or less for nothing at all.
     let count = usize::try_from(count).unwrap_or(0);
@@ -127,34 +188,43 @@ fn parse_array(
     if sender == CommandSender::Stranger && count > STRANGER_ARGUMENTS_MAX {
         return Err(MalformedCommand::StrangerCount);
     }
-    for _ in 0..count {
-        match input.get(at) {
-            None => return Ok(ParsedInput::More(at + 1)),
-            Some(b'$') => {}
-            Some(_) => return Err(MalformedCommand::ArgumentMark),
-        }
-        let Some((length, start)) = announced(input, at + 1, MalformedCommand::ArgumentLength)?
-        else {
-            return Ok(ParsedInput::More(input.len() + 1));
-        };
-        let length = usize::try_from(length).map_err(|_| MalformedCommand::ArgumentLength)?;
-        if length > ARGUMENT_BYTES_MAX {
-            return Err(MalformedCommand::ArgumentLength);
-        }
-        if sender == CommandSender::Stranger && length > STRANGER_ARGUMENT_BYTES_MAX {
-            return Err(MalformedCommand::StrangerLength);
-        }
-        let end = start + length;
-        if end > COMMAND_BYTES_MAX {
-            return Err(MalformedCommand::LongCommand);
-        }
-        if input.len() < end + 2 {
-            return Ok(ParsedInput::More(end + 2));
-        }
-        ranges.push(start..end);
-        at = end + 2;
+    Ok(Some((count, at)))
+}
+
+/// What begins where an argument is to.
+enum FoundArgument {
+    /// One, which is all there.
+    Whole(Range<usize>),
+    /// A part of one: with it the command is at least so many bytes long.
+    More(usize),
+}
+
+fn argument(
+    sender: CommandSender,
+    input: &[u8],
+    at: usize,
+) -> Result<FoundArgument, MalformedCommand> {
+    match input.get(at) {
+        None => return Ok(FoundArgument::More(at + 1)),
+        Some(b'$') => {}
+        Some(_) => return Err(MalformedCommand::ArgumentMark),
     }
-    Ok(ParsedInput::Command(at))
+    let Some((length, start)) = announced(input, at + 1, MalformedCommand::ArgumentLength)? else {
+        return Ok(FoundArgument::More(input.len() + 1));
+    };
+    let length = usize::try_from(length).map_err(|_| MalformedCommand::ArgumentLength)?;
+    if length > ARGUMENT_BYTES_MAX {
+        return Err(MalformedCommand::ArgumentLength);
+    }
+    if sender == CommandSender::Stranger && length > STRANGER_ARGUMENT_BYTES_MAX {
+        return Err(MalformedCommand::StrangerLength);
+    }
+    let end = start + length;
+    if end > COMMAND_BYTES_MAX {
+        return Err(MalformedCommand::LongCommand);
+    }
+    let is_whole = input.len() >= end + 2;
+    Ok(if is_whole { FoundArgument::Whole(start..end) } else { FoundArgument::More(end + 2) })
 }
 
 /// The number on the line from `start`, and where the next line starts; `None` when it has no end
@@ -428,6 +498,40 @@ mod tests {
             let input = format!("*1\r\n${count}\r\n");
             assert_eq!(parsed(input.as_bytes()), Ok(ParsedInput::More(input.len() + length + 2)));
         }
+    }
+
+    #[test]
+    fn a_part_is_looked_at_from_where_the_last_look_ended_and_found_to_be_the_same() {
+        let mut whole = b"*204\r\n$6\r\nEXISTS\r\n".to_vec();
+        (0..200).for_each(|_| whole.extend_from_slice(b"$1\r\na\r\n"));
+        whole.extend_from_slice(b"$0\r\n\r\n$12\r\nhello\r\nworld\r\n$3\r\nend\r\n");
+        let (mut ranges, mut seen) = (Ranges::new(), SeenPart::default());
+        for end in 0..whole.len() {
+            let part = &whole[..end];
+            let parsed = parse(part, &mut ranges);
+            let Ok(ParsedInput::More(wanted)) = parsed else { panic!("{end}: {parsed:?}") };
+            match look_on(CommandSender::Known, part, &mut seen) {
+                Ok(None) => assert!(ranges.len() < 2, "{end}"),
+                other => assert_eq!(other, Ok(Some(wanted)), "{end}"),
+            }
+            if seen.arguments == 0 {
+                seen = SeenPart::of(&ranges);
+            }
+            assert_eq!(seen, SeenPart::of(&ranges), "{end}");
+        }
+        assert_eq!(look_on(CommandSender::Known, &whole, &mut seen), Ok(None));
+        assert_eq!((seen.arguments, seen.at), (204, whole.len()));
+        // What was looked at is not looked at again.
+        let mut torn = whole[..whole.len() - 4].to_vec();
+        torn[40] = b'!';
+        let mut seen = SeenPart { arguments: 203, at: whole.len() - 9 };
+        let looked = look_on(CommandSender::Known, &torn, &mut seen);
+        assert_eq!(looked, Ok(Some(whole.len())));
+        // What cannot become a command is found by both.
+        torn.truncate(whole.len() - 9);
+        torn.extend_from_slice(b"x");
+        let looked = look_on(CommandSender::Known, &torn, &mut seen);
+        assert_eq!(looked, Err(MalformedCommand::ArgumentMark));
     }
 
     #[test]

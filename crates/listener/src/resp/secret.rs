@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use jiff::Timestamp;
 use kallisto_core::admission::{Cost, Flow};
 use kallisto_core::json::{self, Json, Map, member};
+use kallisto_core::limits::CONFLICT_RETRIES_MAX;
 use kallisto_core::{
     AuditBatch, BodyKind, Core, EngineKind, Error, ExpectedVersion, FastPathCaller, FastReads,
     FieldsWrite, Operation, Path, Request, RequestId, Response, TokenText, Weight, deletion_body,
@@ -23,11 +24,10 @@ use zeroize::Zeroizing;
 use super::reply::Replies;
 use super::session::RespSession;
 use super::unescape::{unescape_into, unescape_to_quote};
+use crate::http::admit::{WRITE, cost_of};
 
 /// Requests of a command that are answered before others get their turn.
 const ASKED_PER_TURN: usize = 16;
-/// How often a change that lost a race is made again.
-const CHANGES_MAX: usize = 64;
 
 /// A secret that was read.
 pub(super) struct ReadSecret {
@@ -94,7 +94,7 @@ impl RespSession {
         let query = query.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let now = self.shared.clock.now();
         let request = Request { query, body, now, ..self.request(operation, path) };
-        self.let_others_in().await;
+        self.let_others_in(cost_of(operation, request.path.as_str())).await;
         match self.shared.core.weigh(&request) {
             Weight::Light => self.shared.core.handle(&request).await,
             // Boxed, so that the future of a light command stays small.
@@ -138,8 +138,9 @@ impl RespSession {
         self.token.as_ref().map_or(flow, |token| flow.with_token(token.expose_secret()))
     }
 
-    /// Lets others of this worker in after some requests of one command.
-    async fn let_others_in(&self) {
+    /// Lets others of this worker in after some requests of one command, and counts what one more costs.
+    async fn let_others_in(&self, cost: Cost) {
+        self.owe(cost);
         // Relaxed: one task counts.
         let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         if asked.is_multiple_of(ASKED_PER_TURN) {
@@ -224,37 +225,37 @@ impl RespSession {
         Ok(matches!(self.read(key).await?, FoundSecret::Live(_)))
     }
 
-    /// Replaces what is under a key, in its turn.
+    /// Replaces what is under a key, and lets others in before.
     pub(super) async fn write(
         &self,
         key: &str,
         fields: Map,
         expected: ExpectedVersion,
     ) -> Result<FieldsWrite, Error> {
-        self.let_others_in().await;
-        self.write_at_once(key, fields, expected).await
+        self.let_others_in(WRITE).await;
+        self.write_in_turn(key, fields, expected).await
     }
 
-    /// Replaces what is under a key.
-    pub(super) async fn write_at_once(
+    /// Replaces what is under a key, in the turn that the caller has.
+    pub(super) async fn write_in_turn(
         &self,
         key: &str,
         fields: Map,
         expected: ExpectedVersion,
     ) -> Result<FieldsWrite, Error> {
         let body = fields_body(self.engine, fields, expected);
-        self.change_at_once(Operation::Update, key, body).await
+        self.change_in_turn(Operation::Update, key, body).await
     }
 
-    /// Deletes what is under a key if it is at this version, in its turn.
+    /// Deletes what is under a key if it is at this version, and lets others in before.
     async fn delete_as_read(&self, key: &str, version: u64) -> Result<FieldsWrite, Error> {
-        self.let_others_in().await;
+        self.let_others_in(WRITE).await;
         let body = deletion_body(self.engine, ExpectedVersion::Version(version));
-        self.change_at_once(Operation::Delete, key, body).await
+        self.change_in_turn(Operation::Delete, key, body).await
     }
 
-    /// Writes or deletes what is under a key.
-    async fn change_at_once(
+    /// Writes or deletes what is under a key, in the turn that the caller has.
+    async fn change_in_turn(
         &self,
         operation: Operation,
         key: &str,
@@ -304,7 +305,7 @@ impl RespSession {
         key: &str,
         mut decide: impl FnMut(&mut Map) -> (SecretChange, T),
     ) -> Result<T, Error> {
-        for _ in 0..CHANGES_MAX {
+        for _ in 0..CONFLICT_RETRIES_MAX {
             let (mut fields, version) = match self.read(key).await? {
                 FoundSecret::Nothing(version) => (Map::new(), version),
                 FoundSecret::Live(secret) => {
@@ -357,8 +358,10 @@ fn plain<'a>(
     Request { token, remote: Some(remote), ..Request::new(operation, path, Timestamp::UNIX_EPOCH) }
 }
 
-/// Writes a field of the object that `fields` is, as [`field_bytes`] reads it; null for none.
-pub(super) fn write_field_of(fields: &[u8], name: &str, replies: &mut Replies) {
+/// Writes a field of the object that `fields` is, as [`field_bytes`] reads it; null for none. `name` is none of a client's: it is
+/// compared with the object's text, so it must not need an escape in JSON.
+pub(super) fn write_field_of(fields: &[u8], name: &'static str, replies: &mut Replies) {
+    debug_assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric()));
     // The end of a string that comes first, as the only one does, is found while it is copied.
     let begins = fields.strip_prefix(b"{\"").and_then(|rest| rest.strip_prefix(name.as_bytes()));
     if let Some(text) = begins.and_then(|rest| rest.strip_prefix(b"\":\""))
@@ -373,7 +376,7 @@ pub(super) fn write_field_of(fields: &[u8], name: &str, replies: &mut Replies) {
 }
 
 /// Writes a field as [`field_bytes`] reads it.
-fn write_field(raw: &[u8], replies: &mut Replies) {
+pub(super) fn write_field(raw: &[u8], replies: &mut Replies) {
     if let [b'"', inner @ .., b'"'] = raw {
         if memchr(b'\\', inner).is_none() {
             return replies.bulk(inner);

@@ -2,16 +2,16 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use jiff::Timestamp;
+use kallisto_core::admission::Cost;
 use kallisto_core::{Denial, EngineKind, Error};
 use secrecy::SecretString;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use zeroize::Zeroize;
 
-use super::RespShared;
 use super::commands::{self, RespVerb};
 use super::hashes::HashPart;
 use super::keys::TtlUnit;
@@ -19,11 +19,19 @@ use super::reply::Replies;
 use super::transaction;
 use super::turn_writes::TurnWrites;
 use super::wire::{Gone, RespWire};
+use super::{COMMANDS_PER_PASS, RespShared};
+use crate::http::admit::READ;
 
 /// The word for a client that is nobody.
 pub(super) const NO_AUTH: &str = "NOAUTH";
+/// The word for what a client may not do.
+const NO_PERMISSION: &str = "NOPERM";
 /// What a write is answered with that only the leader can do: writes of this protocol are not passed on to it.
 const NO_LEADER: &str = "this server does not lead: write to the one that does";
+/// Reads of this protocol that are paid for together, as one over HTTP.
+const READS_PER_PASS: u32 = COMMANDS_PER_PASS as u32;
+/// Most that is paid at once, in reads over HTTP. Others have had their turns between the requests of a command that took more.
+const OWED_MAX: Cost = 64;
 /// Words that begin lines of an HTTP request and no command. A page in somebody's browser, or a server that can be
 /// made to fetch addresses, can have a request sent here, whose body would be commands: Redis hangs up on these too.
 const OF_HTTP: [&[u8]; 2] = [b"POST", b"Host:"];
@@ -52,6 +60,8 @@ pub(super) struct RespSession {
     pub(super) path: String,
     /// Requests that were sent to the core, one after another.
     pub(super) asked: AtomicUsize,
+    /// What commands took and nothing was paid for, in reads of this protocol.
+    owed: AtomicU32,
 }
 
 /// The arguments of a command, its name first.
@@ -146,14 +156,60 @@ impl CommandFailure {
     pub(super) const fn word_of(error: &Error) -> &'static str {
         match error {
             Error::Denied(Denial::BadToken) => NO_AUTH,
-            Error::Denied(_) => "NOPERM",
+            Error::Denied(_) => NO_PERMISSION,
             Error::Sealed => "LOADING",
             // What a replica of Redis says that is told to serve nothing stale.
             Error::Stale(_) => "MASTERDOWN",
             // And what it says of a write.
             Error::NotLeader => "READONLY",
             Error::Conflict | Error::Busy(_) => "TRYAGAIN",
-            _ => "ERR",
+            Error::Invalid(_)
+            | Error::InvalidSilently
+            | Error::Expected(_)
+            | Error::CasMismatch
+            | Error::TooLarge(_)
+            | Error::UnsupportedMedia(_)
+            | Error::NotFound
+            | Error::NoNamespace
+            | Error::NoRoute(_)
+            | Error::UnsupportedPath
+            | Error::UnsupportedOperation
+            | Error::OverQuota(_)
+            | Error::TooManyTries { .. }
+            | Error::Unavailable(_)
+            | Error::Unaudited
+            | Error::Internal(_) => "ERR",
+        }
+    }
+
+    /// A refused login in Redis's words; what else is wrong keeps its own.
+    pub(super) fn of_login(error: Error) -> Self {
+        match error {
+            Error::Denied(_)
+            | Error::Invalid(_)
+            | Error::Expected(_)
+            | Error::NotFound
+            | Error::UnsupportedPath => Self {
+                word: "WRONGPASS",
+                text: "invalid username-password pair or user is disabled.".into(),
+            },
+            error @ (Error::InvalidSilently
+            | Error::CasMismatch
+            | Error::TooLarge(_)
+            | Error::UnsupportedMedia(_)
+            | Error::NoNamespace
+            | Error::NoRoute(_)
+            | Error::UnsupportedOperation
+            | Error::Sealed
+            | Error::Conflict
+            | Error::Stale(_)
+            | Error::NotLeader
+            | Error::OverQuota(_)
+            | Error::TooManyTries { .. }
+            | Error::Busy(_)
+            | Error::Unavailable(_)
+            | Error::Unaudited
+            | Error::Internal(_)) => error.into(),
         }
     }
 }
@@ -195,7 +251,29 @@ impl RespSession {
             sealings,
             path,
             asked: AtomicUsize::new(0),
+            owed: AtomicU32::new(0),
         }
+    }
+
+    /// Counts a request to the core that a command makes, whose cost is paid with the next turn. A read costs as much as a command of
+    /// those that a turn is paid for together; what costs more over HTTP costs the same here.
+    pub(super) fn owe(&self, cost: Cost) {
+        self.owe_reads(if cost > READ { cost.saturating_mul(READS_PER_PASS) } else { cost });
+    }
+
+    /// Counts so many reads, or what costs about as much.
+    pub(super) fn owe_reads(&self, reads: u32) {
+        // Relaxed: one task counts.
+        let owed = self.owed.load(Ordering::Relaxed);
+        self.owed.store(owed.saturating_add(reads), Ordering::Relaxed);
+    }
+
+    /// What has to be paid, in reads over HTTP; what is less than one is left for the next time.
+    pub(super) fn take_owed(&mut self) -> Cost {
+        let owed = self.owed.get_mut();
+        let whole = *owed / READS_PER_PASS;
+        *owed %= READS_PER_PASS;
+        whole.min(OWED_MAX)
     }
 
     /// The path of the selected mount, with its ending slash.
@@ -274,15 +352,25 @@ impl RespSession {
             .into());
         }
         transaction::admit(command.verb, is_in_transaction)?;
-        let outcome = self.dispatch(wire, command.verb, arguments).await;
-        if let Err(Stopped::Failed(failure)) = &outcome
+        let mut outcome = self.dispatch(wire, command.verb, arguments).await;
+        if let Err(Stopped::Failed(failure)) = &mut outcome
             && failure.word == NO_AUTH
             && !command.verb.is_open()
         {
-            // It was ended, and comes back with nobody.
-            self.forget();
+            // Boxed, so that the future of a command of somebody known stays small.
+            failure.word = Box::pin(self.settle_no_auth()).await;
         }
         outcome
+    }
+
+    /// The word for a token that was taken for none: it was ended and is forgotten, or it is nothing at this mount, which is what a policy
+    /// could say as well.
+    pub(super) async fn settle_no_auth(&mut self) -> &'static str {
+        if self.has_live_token().await {
+            return NO_PERMISSION;
+        }
+        self.forget();
+        NO_AUTH
     }
 
     /// Forgets who asks if the server was sealed since, though it may be unsealed again.

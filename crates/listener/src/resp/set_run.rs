@@ -93,11 +93,6 @@ struct JoinedSlice {
     alone: Vec<usize>,
 }
 
-/// What is said of a write whose run nobody finished.
-fn stopped() -> Error {
-    Error::Unavailable("the write may have happened: read before sending it again".into())
-}
-
 impl RespSession {
     /// Whether a run of writes can begin: who asks is known, and may be answered.
     pub(super) fn may_write_together(&mut self) -> bool {
@@ -110,19 +105,21 @@ impl RespSession {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let mut is_over = false;
+        let mut no_auth = None;
         for written in self.write_together(run).await {
             match written {
                 Ok(()) => wire.replies.ok(),
                 Err(error) => {
-                    let failure = CommandFailure::from(error);
+                    let mut failure = CommandFailure::from(error);
+                    if failure.word == NO_AUTH {
+                        failure.word = match no_auth {
+                            Some(word) => word,
+                            None => *no_auth.insert(self.settle_no_auth().await),
+                        };
+                    }
                     wire.replies.error(failure.word, &failure.text);
-                    is_over |= failure.word == NO_AUTH;
                 }
             }
-        }
-        if is_over {
-            self.forget();
         }
     }
 
@@ -135,8 +132,14 @@ impl RespSession {
         let mut sets = Vec::with_capacity(arguments.len() / 2);
         let mut words = arguments.from(1);
         while let (Some(key), Some(value)) = (words.next(), words.next()) {
-            sets.push(PlainSet { key: text(key)?, value: text(value)? });
+            let set = PlainSet { key: text(key)?, value: text(value)? };
+            // What no path names is refused before anything is written.
+            Path::literal(&self.data_path(set.key))
+                .map_err(|error| Error::invalid(error.to_string()))?;
+            sets.push(set);
         }
+        // As many `SET`s would have cost.
+        self.owe_reads(u32::try_from(sets.len()).unwrap_or(u32::MAX));
         let (mut at, mut keys) = (0, HashSet::with_capacity(sets.len().min(RUN_MAX)));
         while at < sets.len() {
             keys.clear();
@@ -184,7 +187,8 @@ impl RespSession {
             };
             let mut outcomes = Vec::with_capacity(joined.runs.len());
             for run in joined.runs {
-                outcomes.push(run.await.unwrap_or_else(|_| Err(stopped())));
+                // One that nobody finished may be committed or not.
+                outcomes.push(run.await.unwrap_or_else(|_| Err(Error::outcome_unknown())));
             }
             alone.extend(joined.alone);
             for (place, run) in joined.joined {
@@ -202,7 +206,7 @@ impl RespSession {
         let going = alone.iter().map(|&place| {
             let set = slice[place];
             Box::pin(async move {
-                let one = self.write_at_once(set.key, set.fields(), ExpectedVersion::Any);
+                let one = self.write_in_turn(set.key, set.fields(), ExpectedVersion::Any);
                 self.recorded(one).await
             })
         });

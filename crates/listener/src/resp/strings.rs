@@ -1,5 +1,6 @@
 //! `GET`, `SET`, `MGET`, `MSET`: a secret as one value, its field [`VALUE`].
 
+use kallisto_core::limits::CONFLICT_RETRIES_MAX;
 use kallisto_core::{Denial, Error, ExpectedVersion, FastPathCaller, FieldsWrite, Json, Map};
 use kallisto_traces::SpanStatus;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -12,8 +13,6 @@ use crate::buffer_pool;
 
 /// The field that stands for a secret's value.
 pub(super) const VALUE: &str = "value";
-/// How often a `SET` with a condition that lost a race looks again.
-const TRIES_MAX: usize = 64;
 
 /// Under which condition `SET` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +149,7 @@ impl RespSession {
             replies.ok();
             return Ok(());
         }
-        for _ in 0..TRIES_MAX {
+        for _ in 0..CONFLICT_RETRIES_MAX {
             let (old, version, is_there) = match self.read(key).await? {
                 FoundSecret::Nothing(version) => (None, version, false),
                 FoundSecret::Live(secret) => {
@@ -197,7 +196,7 @@ fn value_field(value: &str) -> Map {
     Map::from([(VALUE.to_owned(), Json::from(value))])
 }
 
-pub(super) fn write_value(replies: &mut Replies, value: Option<&[u8]>) {
+fn write_value(replies: &mut Replies, value: Option<&[u8]>) {
     match value {
         Some(value) => replies.bulk(value),
         None => replies.null(),

@@ -4,7 +4,7 @@
 //! through `MULTI` by default: were `MULTI` an unknown command, what follows it would be run, and only `EXEC` would fail. So a
 //! transaction is begun as in Redis, each of its commands is refused, and `EXEC` answers as it does there after a command was.
 //!
-//! Invariant: nothing between `MULTI` and `EXEC` or `DISCARD` reads or writes a secret.
+//! Invariant: nothing between `MULTI` and `EXEC` or `DISCARD` is run, no login either.
 
 use super::commands::RespVerb;
 use super::session::CommandFailure;
@@ -16,11 +16,10 @@ pub(super) fn admit(verb: RespVerb, is_in_transaction: bool) -> Result<(), Comma
         (RespVerb::Discard, false) => "DISCARD without MULTI",
         (RespVerb::Exec, false) => "EXEC without MULTI",
         (RespVerb::Discard | RespVerb::Exec, true) => return Ok(()),
-        // Logins and ends of the connection touch no secret.
-        (verb, true) if !verb.is_open() => {
-            "transactions are not supported: send the commands without MULTI and EXEC"
-        }
-        _ => return Ok(()),
+        // They end the transaction, or the connection with it, as in Redis.
+        (RespVerb::Reset | RespVerb::Quit, true) => return Ok(()),
+        (_, true) => "transactions are not supported: send the commands without MULTI and EXEC",
+        (_, false) => return Ok(()),
     };
     Err(CommandFailure::plain(text))
 }

@@ -225,6 +225,35 @@ fn verbs_and_request_lines_that_are_not_ours_are_refused() {
 }
 
 #[test]
+fn hosts_and_targets_that_can_be_read_in_two_ways_are_refused() {
+    let server = Running::start();
+    let head = |target: &str, host: &str, more: &str| {
+        format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Vault-Token: {TOKEN}\r\n{more}\r\n")
+    };
+    // For both readers of HTTP/1.1.
+    for more in ["", "TE: trailers\r\n"] {
+        for (target, host, status) in [
+            ("/v1/secret/data/none", "h:8200", 404),
+            ("/v1/secret/data/none", "[::1]:8200", 404),
+            ("/v1/secret/data/none", "a b@c/", 400),
+            ("/v1/secret/data/none", "u@h", 400),
+            ("/v1/secret/data/none", "h:port", 400),
+            ("/v1/secret/data/none#part", "h", 400),
+            ("/v1/secret/data/none?version=1#part", "h", 400),
+            ("//\\evil.com//x", "h", 400),
+            ("/v1//secret\\data/none", "h", 400),
+            ("/v1//secret/data/none", "h", 307),
+        ] {
+            let reply = server.tell(head(target, host, more).as_bytes()).expect("a reply");
+            assert_eq!(reply.status, status, "{target} {host}: {}", reply.text());
+        }
+    }
+    let asked = server.tell(b"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n").expect("a reply");
+    assert_eq!((asked.status, asked.body.len()), (204, 0));
+    server.assert_serves();
+}
+
+#[test]
 fn lengths_that_lie_are_refused() {
     let server = Running::start();
     let body = r#"{"data":{"k":"v"}}"#;

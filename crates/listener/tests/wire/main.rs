@@ -4,6 +4,7 @@
 //!   [`golden_far_ends`] those of engines that make credentials at other servers, which [`far_ends`] and [`directory`]
 //!   stand in for;
 //!   [`golden_oidc`] those of identity tokens and logins by them, [`golden_ssh`] those with keys; [`replay`] is for recordings of any engine;
+//! - [`frames`] speaks HTTP/2 by hand, and agrees on a version within TLS;
 //! - [`hostile`] sends what no honest client sends;
 //! - [`admission`] fills the server and asks whether others still get in;
 //! - [`direct`] asks the same of both readers of HTTP/1.1;
@@ -39,6 +40,7 @@ mod far_ends;
 mod follow;
 mod follower;
 mod forwarded;
+mod frames;
 mod golden;
 mod golden_far_ends;
 mod golden_oidc;

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use kallisto_core::Response;
 use kallisto_core::admission::AdmissionLimits;
+use kallisto_core::json::{Json, member, parse};
 use kallisto_store::MemoryStore;
 
-use super::resp::{Reply, Site, bulk, bulks, ok};
+use super::resp::{Reply, Site, bulk, bulks, encode, ok};
 use super::resp_states::{READS, WRITES};
 
 #[test]
@@ -89,6 +91,127 @@ fn mounts_in_namespaces_are_databases_too() {
     }
     assert_eq!(client.ask("SELECT 2"), ok());
     client.assert_error("GET a", "ERR no handler for route");
+}
+
+/// A token is nobody at a mount of a namespace that it is not of, which is no reason to forget it.
+#[test]
+fn a_database_of_another_namespace_is_denied_and_the_login_stays() {
+    let mounts = ["secret", "team/kv"];
+    let store = Arc::new(MemoryStore::new());
+    let site = Site::start_at(&mounts, store, &AdmissionLimits::default(), None);
+    for (path, body) in [
+        ("sys/namespaces/team", "{}"),
+        ("team/sys/mounts/kv", r#"{"type":"kv","options":{"version":"2"}}"#),
+        ("team/kv/data/a", r#"{"data":{"value":"1"}}"#),
+        ("secret/data/a", r#"{"data":{"value":"0"}}"#),
+        ("team/sys/policies/acl/p", r#"{"policy":"path \"kv/*\" { capabilities = [\"read\"] }"}"#),
+    ] {
+        site.ask(path, body).unwrap();
+    }
+    // With the right to look itself up, and without.
+    for without in ["false", "true"] {
+        let body = format!(r#"{{"policies":["p"],"no_default_policy":{without}}}"#);
+        let Some(Response::Logical(made)) = site.ask("team/auth/token/create", &body) else {
+            panic!("no token: {without}")
+        };
+        let Json::String(token) = parse(member(&made.auth, "client_token").unwrap()).unwrap()
+        else {
+            panic!("no text")
+        };
+        let mut client = site.connect();
+        assert_eq!(client.ask(&format!("AUTH {token}")), ok());
+        for _ in 0..2 {
+            assert_eq!(client.ask("SELECT 1"), ok());
+            assert_eq!(client.ask("GET a"), bulk("1"), "{without}");
+            assert_eq!(client.ask("SELECT 0"), ok());
+            for words in ["GET a", "MGET a b", "DEL a", "KEYS *", "SET a 2", "MSET a 2 b 3"] {
+                client.assert_error(words, "NOPERM permission denied");
+            }
+            client.send(&["SET", "SET"].map(|verb| encode(&[verb, "a", "2"])).concat());
+            for _ in 0..2 {
+                let denied = Reply::Error("NOPERM permission denied".to_owned());
+                assert_eq!(client.receive(), Some(denied));
+            }
+        }
+        site.ask("team/auth/token/revoke", &format!(r#"{{"token":"{token}"}}"#)).unwrap();
+        client.assert_error("GET a", "NOAUTH permission denied");
+        client.assert_error("PING", "NOAUTH Authentication required.");
+    }
+    let mut root = site.root();
+    assert_eq!(root.ask("GET a"), bulk("0"));
+}
+
+/// What is refused of many keys is refused before any of them is deleted or written.
+#[test]
+fn keys_that_are_none_or_not_to_be_seen_are_refused_before_others_are_deleted() {
+    let site = Site::start();
+    let token = site.token(
+        r#"path "secret/data/mine/*" { capabilities = ["read", "create", "update", "delete"] }
+           path "one/mine/*" { capabilities = ["read", "create", "update", "delete"] }"#,
+    );
+    let mut client = site.connect();
+    assert_eq!(client.ask(&format!("AUTH {token}")), ok());
+    for database in ["0", "1"] {
+        assert_eq!(client.ask(&format!("SELECT {database}")), ok());
+        assert_eq!(client.ask("MSET mine/a 1 mine/b 1"), ok());
+        for (words, start) in [
+            ("DEL mine/a other", "NOPERM"),
+            ("UNLINK mine/a mine/b other/a", "NOPERM"),
+            ("DEL mine/a mine//b", "ERR"),
+            ("DEL mine/a ../b", "ERR"),
+            ("MSET mine/a 2 mine//b 2", "ERR"),
+        ] {
+            client.assert_error(words, start);
+            assert_eq!(client.ask("MGET mine/a mine/b"), bulks(&["1", "1"]), "{words}");
+        }
+        client.send(b"*3\r\n$3\r\nDEL\r\n$6\r\nmine/a\r\n$1\r\n\xff\r\n");
+        assert!(matches!(client.receive(), Some(Reply::Error(_))));
+        assert_eq!(client.ask("EXISTS mine/a mine/b"), Reply::Integer(2));
+        assert_eq!(client.ask("DEL mine/a mine/none mine/a mine/b"), Reply::Integer(2));
+        assert_eq!(client.ask("EXISTS mine/a mine/b"), Reply::Integer(0));
+    }
+}
+
+/// What no key can be called is found nowhere, as in Redis.
+#[test]
+fn a_pattern_that_no_key_matches_finds_nothing() {
+    let site = Site::start();
+    let mut client = site.root();
+    for database in ["0", "1"] {
+        assert_eq!(client.ask(&format!("SELECT {database}")), ok());
+        assert_eq!(client.ask("SET x 1"), ok());
+        let long = format!("{}/*", "x/".repeat(1_000));
+        for pattern in ["/*", "../*", "/x*", "./x", "a//*", "//", &long] {
+            assert_eq!(client.ask(&format!("KEYS {pattern}")), bulks(&[]), "{pattern}");
+            let nothing = Reply::Array(vec![bulk("0"), bulks(&[])]);
+            assert_eq!(client.ask(&format!("SCAN 0 MATCH {pattern}")), nothing, "{pattern}");
+        }
+    }
+}
+
+/// A large command that comes in small parts is the same command.
+#[test]
+fn a_command_of_many_arguments_is_run_when_its_last_byte_came() {
+    let site = Site::start();
+    let mut client = site.root();
+    assert_eq!(client.ask("SET a 1"), ok());
+    let mut words = vec!["EXISTS"];
+    words.resize(5_000, "a");
+    let whole = [encode(&words), encode(&["GET", "a"])].concat();
+    let (many, last) = whole.split_at(whole.len() - 60);
+    client.send(many);
+    for byte in last {
+        client.send(&[*byte]);
+        std::thread::yield_now();
+    }
+    assert_eq!(client.receive(), Some(Reply::Integer(4_999)));
+    assert_eq!(client.receive(), Some(bulk("1")));
+    // What it cannot become ends the connection.
+    client.send(&many[..many.len() - 100]);
+    client.send(b"!!!!!!!!!!!!!!!!");
+    let Some(Reply::Error(text)) = client.receive() else { panic!("no error") };
+    assert!(text.starts_with("ERR Protocol error"), "{text}");
+    assert_eq!(client.receive(), None);
 }
 
 #[test]

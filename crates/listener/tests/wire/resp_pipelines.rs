@@ -183,6 +183,21 @@ fn values_with_escapes_come_back_by_every_command_that_reads_them() {
     }
 }
 
+/// A name is compared with what JSON says, not with how it is written there.
+#[test]
+fn a_field_is_found_by_its_own_name_alone() {
+    let site = Site::start();
+    let mut client = site.root();
+    assert_eq!(client.ask_words(&["HSET", "h", "a\n", "1", "x", "2", "z", "3"]), Reply::Integer(3));
+    assert_eq!(client.ask_words(&["HGET", "h", "a\n"]), bulk("1"));
+    let none = ["a\\n", "x\":\"2\",\"z", "", "\""];
+    for name in none {
+        assert_eq!(client.ask_words(&["HGET", "h", name]), Reply::Null, "{name:?}");
+    }
+    let many = client.ask_words(&["HMGET", "h", "z", none[0], none[1], "a\n"]);
+    assert_eq!(many, Reply::Array(vec![bulk("3"), Reply::Null, Reply::Null, bulk("1")]));
+}
+
 /// Clients that pipeline through `MULTI` by default send all of it at once: were only `MULTI` and `EXEC` refused, the rest would be run.
 #[test]
 fn a_transaction_is_refused_with_all_that_is_in_it() {
@@ -222,8 +237,10 @@ fn a_transaction_is_refused_with_all_that_is_in_it() {
         assert_eq!(client.ask("MULTI"), ok());
         client.assert_error("WATCH a", "ERR");
         client.assert_error("SET a 4", "ERR");
-        // Who asks may be said anew.
-        assert_eq!(client.ask("AUTH root"), ok());
+        // Nor does anybody log in there: Redis would when it comes to `EXEC`.
+        for login in ["AUTH root", "AUTH wrong", "HELLO 3 AUTH default root", "HELLO 3"] {
+            client.assert_error(login, "ERR transactions are not supported");
+        }
         client.assert_error("SET a 4", "ERR");
         match client.ask(end) {
             Reply::Error(text) => assert!(text.starts_with("EXECABORT"), "{text}"),

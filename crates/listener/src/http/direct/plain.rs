@@ -6,7 +6,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 
-use crate::http::head::has_whole_line_ends;
+use crate::http::head::{has_whole_line_ends, names_host};
 
 /// Most bytes of input kept for one connection; a request that does not fit is hyper's.
 pub(super) const INPUT_BYTES_MAX: usize = 32 << 10;
@@ -113,7 +113,9 @@ pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut HeaderRoom<'b>) -> Pla
         match meaning(header) {
             Meaning::Framing => return PlainHead::Other,
             Meaning::Nothing => {}
-            Meaning::Host => hosts += 1,
+            Meaning::Host if names_host(header.value) => hosts += 1,
+            // Whoever refuses it says so.
+            Meaning::Host => return PlainHead::Other,
             Meaning::Token if token.is_none() => token = Some(header.value),
             Meaning::Length if body.is_none() => match length(header.value) {
                 Some(bytes) => body = Some(bytes),
@@ -181,6 +183,10 @@ impl<'b> PlainRequest<'_, 'b> {
     /// The head in the types of the HTTP library; `None` for what it does not take.
     pub(super) fn to_parts(&self) -> Option<Parts> {
         let (mut parts, ()) = Request::new(()).into_parts();
+        // The HTTP library drops a fragment; whoever reads the head next refuses it.
+        if self.target.contains('#') {
+            return None;
+        }
         parts.method = Method::from_bytes(self.method.as_bytes()).ok()?;
         parts.uri = Uri::try_from(self.target).ok()?;
         parts.headers.reserve(self.headers.len());
@@ -278,6 +284,7 @@ mod tests {
             ("POST /v1/a HTTP/1.1", "plain"),
             ("HEAD /v1/a HTTP/1.1", "other"),
             ("GET http://h/v1/a HTTP/1.1", "other"),
+            ("GET /v1/a#b HTTP/1.1", "plain"),
             ("GET /v1/a HTTP/1.0", "other"),
             ("PRI * HTTP/2.0", "other"),
             ("GET /v1/a", "other"),
@@ -285,6 +292,7 @@ mod tests {
             let head = format!("{line}\r\nHost: h\r\nX-Vault-Token: t\r\n\r\n");
             assert_eq!(kind(head.as_bytes()), expected, "{line}");
             assert_eq!(kind(head.replace("Host: h\r\n", "").as_bytes()), "other", "{line}");
+            assert_eq!(kind(head.replace(": h\r\n", ": a b@c/\r\n").as_bytes()), "other", "{line}");
         }
     }
 
@@ -383,6 +391,16 @@ mod tests {
         let parts = plain.to_parts().unwrap();
         assert_eq!((parts.method, parts.uri.path()), (Method::GET, "/v1/secret/a"));
         assert_eq!(parts.headers["x-vault-token"], "t");
+    }
+
+    #[test]
+    fn a_target_with_a_fragment_is_no_head() {
+        for (target, is_one) in [("/v1/a#b", false), ("/v1/a?b#", false), ("/v1/a?b%23", true)] {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+            let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+            let PlainHead::Plain(plain) = find(head.as_bytes(), &mut room) else { panic!() };
+            assert_eq!((plain.to_parts().is_some(), plain.as_read()), (is_one, None), "{target}");
+        }
     }
 
     #[test]
