@@ -116,8 +116,8 @@ def fill(call):
     call("sys/mounts/pki", {"type": "pki", "config": {"max_lease_ttl": YEARS_20}})
     call("pki/root/generate/internal", {"common_name": "golden", "ttl": YEARS_20, "key_type": "ec"})
     call("pki/config/cluster", {"path": "http://127.0.0.1:8200/v1/pki"})
-    call("pki/config/acme", {"enabled": True, "default_directory_policy": "role:r", "allowed_roles": "r"})
     call("pki/roles/r", {"allowed_domains": "example.org", "allow_subdomains": True, "key_type": "ec"})
+    call("pki/config/acme", {"enabled": True, "default_directory_policy": "role:r", "allowed_roles": "r"})
     issued = call("pki/issue/r", {"common_name": "old.example.org", "ttl": "1h"})["data"]["serial_number"]
     call("pki/revoke", {"serial_number": issued})
     call("sys/mounts/ssh", {"type": "ssh"})

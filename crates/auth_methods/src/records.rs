@@ -14,11 +14,8 @@ const CONFIG: &str = "config";
 
 /// A record that is written by fields and shown as a map.
 pub(super) trait FieldsRecord: Sized {
-    /// Reads the stored bytes.
-    ///
-    /// # Errors
-    /// When they are damaged.
-    fn decode(bytes: &[u8]) -> Result<Self, Error>;
+    /// Reads the stored bytes; `None` when they are damaged.
+    fn decode(bytes: &[u8]) -> Option<Self>;
 
     /// The bytes to store.
     fn encode(&self) -> Vec<u8>;
@@ -65,15 +62,12 @@ pub(super) trait RoleFields: Default {
 }
 
 impl<R: RoleFields> FieldsRecord for R {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let mut role = Self::default();
-            role.take(Fields::new(&map)).ok()?;
-            *role.params_mut() = TokenParams::decode(&map).ok()?;
-            Some(role)
-        };
-        read().ok_or_else(|| Error::internal(&"a role is damaged"))
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let mut role = Self::default();
+        role.take(Fields::new(&map)).ok()?;
+        *role.params_mut() = TokenParams::decode(&map).ok()?;
+        Some(role)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -166,7 +160,10 @@ impl Roles {
 }
 
 fn load<R: FieldsRecord>(storage: &Storage<'_>, record: &str) -> Result<Option<R>, Error> {
-    storage.get(record)?.map(|found| R::decode(&found.value)).transpose()
+    let Some(found) = storage.get(record)? else { return Ok(None) };
+    let damaged =
+        || Error::internal(&format_args!("the record {record:?} of a login method is damaged"));
+    R::decode(&found.value).ok_or_else(damaged).map(Some)
 }
 
 fn show<R: FieldsRecord>(storage: &Storage<'_>, record: &str) -> Result<Response, Error> {
@@ -185,9 +182,11 @@ async fn write_as<R: FieldsRecord>(
     record: &str,
     after: impl Fn(Option<R>) -> Result<R, Error> + Sync,
 ) -> Result<Response, Error> {
+    let mount = run.mount.path;
+    let damaged = || Error::internal(&format_args!("the record {record:?} of {mount} is damaged"));
     let changing = run.storage.transact(record, |transaction| {
         let before = transaction.get(record)?;
-        let before = before.map(|found| R::decode(&found.value)).transpose()?;
+        let before = before.map(|found| R::decode(&found.value).ok_or_else(damaged)).transpose()?;
         transaction.put(record, after(before)?.encode())
     });
     changing.await.map(|()| Response::Empty)

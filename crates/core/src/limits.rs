@@ -1,15 +1,12 @@
-//! The named limits of the core. Those of JSON, paths, tokens and queries stand with their parsers.
+//! The named limits of the core. Those of JSON, paths, tokens and queries stand with their parsers; those that engines share, with the
+//! engines' contract.
 
 use std::time::Duration;
 
-/// Largest stored entry: the canonical text of one secret version, in bytes.
-pub const ENTRY_BYTES_MAX: usize = 1 << 20;
+pub use kallisto_engine::limits::{CONFLICT_RETRIES_MAX, ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
+
 /// Largest request body, in bytes; the listener enforces it.
 pub const BODY_BYTES_MAX: usize = 32 << 20;
-/// Most names one unpaged list returns; past it the client is told to page.
-pub const LIST_ENTRIES_MAX: usize = 1 << 20;
-/// How often a write that lost a race decides again before the client hears of it.
-pub const CONFLICT_RETRIES_MAX: usize = 64;
 /// Most records one sweep batch deletes.
 pub const SWEEP_RECORDS_MAX: usize = 4096;
 /// Most tokens ended in one batch: what a thread does before it lets others run.

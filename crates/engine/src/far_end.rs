@@ -17,12 +17,12 @@ mod work;
 
 pub use directory::{
     LdapAttribute, LdapChange, LdapDereference, LdapEntry, LdapOperation, LdapScope, LdapSearch,
-    LdapValue, LdapWork,
+    LdapValue, LdapWork, MissingEntry,
 };
 pub use failure::{FarEndFailure, without_secrets};
 pub use target::{
     FarEnd, FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, FarEndTlsVersion, HttpLogin,
-    PostgresStart, TlsUse, may_reach,
+    PostgresStart, RootPassword, TlsUse, may_reach,
 };
 pub use work::{
     FarEndAnswer, FarEndWork, HttpWork, HttpWorkAnswer, HttpWorkVerb, RedisCommand, RedisReply,

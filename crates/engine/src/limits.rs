@@ -1,6 +1,6 @@
 //! The named limits of what engines keep.
 
-/// Largest stored entry, in bytes.
+/// Largest stored entry, in bytes: a record of an engine, or the canonical text of one secret version.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// Most names one unpaged list returns; past it the client is told to page.
 pub const LIST_ENTRIES_MAX: usize = 1 << 20;

@@ -6,6 +6,8 @@
 //! What is changed by what it says is changed by [`Storage::transact`]: read, decide, commit on the condition that all that was read is
 //! still the same, decide again when it is not. So there are no lost updates and no locks that a crash leaves behind.
 
+use std::fmt;
+
 use kallisto_api::{BoxFuture, Error, Fields, Request};
 
 use crate::limits::{
@@ -223,14 +225,21 @@ fn bounded(names: Vec<String>) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-fn check(name: &str, value: &[u8]) -> Result<(), Error> {
+/// Refuses an entry of more than [`ENTRY_BYTES_MAX`] bytes. `what` says which one it is.
+///
+/// # Errors
+/// [`Error::TooLarge`] with both numbers, in bytes.
+pub fn check_entry_size(what: impl fmt::Display, value: &[u8]) -> Result<(), Error> {
     if value.len() <= ENTRY_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::TooLarge(format!(
-        "entry of {} bytes at {name:?} is over the limit of {ENTRY_BYTES_MAX}",
-        value.len()
-    )))
+    let bytes = value.len();
+    Err(Error::TooLarge(format!("{what} of {bytes} bytes is over the limit of {ENTRY_BYTES_MAX}")))
+}
+
+/// The same for the record of a name.
+fn check(name: &str, value: &[u8]) -> Result<(), Error> {
+    check_entry_size(format_args!("the entry {name:?}"), value)
 }
 
 /// What is decided together.

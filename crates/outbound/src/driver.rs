@@ -1,6 +1,7 @@
 //! A protocol: how a session is opened, and what is done over it.
 //!
-//! To add one: a file with its [`FarEndSession`], a variant each of `FarEndProtocol` and `FarEndWork`, an arm in [`open`].
+//! To add one: a file with its [`FarEndSession`], a variant each of `FarEndProtocol` and `FarEndWork` with what stands beside it there, an
+//! arm in [`open`]. The sessions of the others ask for their own work alone, and need no change.
 
 use kallisto_engine::far_end::FarEndProtocol;
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};

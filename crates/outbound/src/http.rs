@@ -135,9 +135,9 @@ impl FarEndSession for HttpSession {
             match work {
                 // Whoever is connected to was there a moment ago.
                 FarEndWork::Check => Ok(FarEndAnswer::Done),
-                FarEndWork::Http(work) => self.ask(work).await.map(FarEndAnswer::Http),
-                FarEndWork::Sql(_) | FarEndWork::Redis(_) | FarEndWork::Ldap(_) => {
-                    Err(no_such_work())
+                _ => {
+                    let work = work.http().ok_or_else(no_such_work)?;
+                    self.ask(work).await.map(FarEndAnswer::Http)
                 }
             }
         })

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use kallisto_engine::far_end::{
     FAR_END_ANSWER_BYTES_MAX, FarEndLogin, LdapAttribute, LdapChange, LdapDereference, LdapEntry,
-    LdapOperation, LdapScope, LdapSearch, LdapWork, TlsUse,
+    LdapOperation, LdapScope, LdapSearch, LdapWork, MissingEntry, TlsUse,
 };
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
 use ldap3::adapters::{Adapter, EntriesOnly, PagedResults};
@@ -180,12 +180,12 @@ fn lost(error: &LdapError) -> String {
 /// What came of an operation over a session.
 fn judged(
     outcome: Result<LdapResult, LdapError>,
-    passes_missing: bool,
+    missing: MissingEntry,
 ) -> Result<(), FarEndFailure> {
     let result = outcome.map_err(|error| failure(&error))?;
     match result.rc {
         code::SUCCESS => Ok(()),
-        code::NO_SUCH_OBJECT | code::NO_SUCH_ATTRIBUTE if passes_missing => Ok(()),
+        code::NO_SUCH_OBJECT | code::NO_SUCH_ATTRIBUTE if missing == MissingEntry::Passes => Ok(()),
         _ => Err(refusal(&result)),
     }
 }
@@ -209,7 +209,7 @@ impl DirectorySession {
     async fn work(&mut self, work: &LdapWork) -> Result<FarEndAnswer, FarEndFailure> {
         let mut answer = FarEndAnswer::Done;
         for (at, operation) in work.operations.iter().enumerate() {
-            let step = self.step(operation, work.passes_missing, answer).await;
+            let step = self.step(operation, work.missing, answer).await;
             answer = step.map_err(|failure| match failure {
                 FarEndFailure::Refused(words) if at == 0 => FarEndFailure::NothingDone(words),
                 other => other,
@@ -222,7 +222,7 @@ impl DirectorySession {
     async fn step(
         &mut self,
         operation: &LdapOperation,
-        passes_missing: bool,
+        missing: MissingEntry,
         before: FarEndAnswer,
     ) -> Result<FarEndAnswer, FarEndFailure> {
         match operation {
@@ -237,14 +237,14 @@ impl DirectorySession {
                 })
             }
             LdapOperation::WhoAmI => self.who_am_i().await.map(FarEndAnswer::Identity),
-            other => self.change(other, passes_missing).await.map(|()| before),
+            other => self.change(other, missing).await.map(|()| before),
         }
     }
 
     async fn change(
         &mut self,
         operation: &LdapOperation,
-        passes_missing: bool,
+        missing: MissingEntry,
     ) -> Result<(), FarEndFailure> {
         let outcome = match operation {
             LdapOperation::Add { dn, attributes } => {
@@ -267,7 +267,7 @@ impl DirectorySession {
             LdapOperation::Delete { dn } => self.ldap.delete(dn).await,
             LdapOperation::Search(_) | LdapOperation::WhoAmI => return Err(no_such_work()),
         };
-        judged(outcome, passes_missing)
+        judged(outcome, missing)
     }
 
     async fn search(
@@ -364,10 +364,7 @@ impl FarEndSession for DirectorySession {
                         |failure: FarEndFailure| FarEndFailure::Unreachable(failure.to_string());
                     self.search(&root()).await.map(|_| FarEndAnswer::Done).map_err(unreachable)
                 }
-                FarEndWork::Ldap(work) => self.work(work).await,
-                FarEndWork::Sql(_) | FarEndWork::Redis(_) | FarEndWork::Http(_) => {
-                    Err(no_such_work())
-                }
+                _ => self.work(work.ldap().ok_or_else(no_such_work)?).await,
             }
         })
     }

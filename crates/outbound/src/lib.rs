@@ -8,6 +8,7 @@
 //! slot       a far end: its queue, its idle sessions, its counts
 //! breaker    when a far end that failed is asked again
 //! connect    names to addresses, the rule of addresses, connections
+//! bounded    how much of an answer is read, where the driver of a protocol sets no limit
 //! tls        what is believed, and what is shown
 //! driver     a protocol: opening a session, and what is done over it
 //! postgres, mysql, redis, ldap, http
@@ -20,6 +21,7 @@
 //! - A call that waited is not begun once nobody waits for its answer.
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod breaker;
 mod connect;
 mod driver;

@@ -3,14 +3,22 @@
 //! The server tells where a statement of a text ends. There are no transactions for what makes users, so a failure may leave half of the work
 //! done; who asked takes it back. Work with a word of its own takes a named lock of the server first, which ends with the session: a statement that still runs
 //! although we no longer hear of it holds it.
+//!
+//! Invariant: no answer is read past its limit. A row is at most as long as a packet may be, and rows are counted as they come; the session
+//! ends where there are too many.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use kallisto_engine::far_end::{FAR_END_ANSWER_BYTES_MAX, FarEndLogin, FarEndTls, SqlWork, TlsUse};
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
 use mysql_async::prelude::Queryable;
 use mysql_async::{ClientIdentity, Conn, DriverError, Error, OptsBuilder, Row, SslOpts, Value};
 use secrecy::ExposeSecret;
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use crate::bounded::TOO_LONG;
 use crate::connect;
 use crate::driver::{FarEndSession, lock_number, no_such_work};
 use crate::tls;
@@ -22,9 +30,41 @@ const LOCK_SECS: u64 = 20;
 const BEGINNING: &str =
     "SET SESSION sql_mode = REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', '')";
 
+/// How long a session takes to say goodbye, at the most.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
+
 struct Mysql {
-    conn: Conn,
+    conn: OwnConn,
     is_closed: bool,
+}
+
+impl Drop for Mysql {
+    /// Closes the connection soon: the driver by itself would read what is left of an answer first, however long that takes.
+    fn drop(&mut self) {
+        // One that has ended is not read again.
+        let patience = if self.is_closed { Duration::ZERO } else { GOODBYE_MAX };
+        // Where no runtime is, the connection breaks off, which the server sees too.
+        if let (Some(conn), Ok(runtime)) = (self.conn.0.take(), Handle::try_current()) {
+            runtime.spawn(async move { drop(timeout(patience, conn.disconnect()).await) });
+        }
+    }
+}
+
+/// The connection of a session, until the session is dropped.
+struct OwnConn(Option<Conn>);
+
+impl Deref for OwnConn {
+    type Target = Conn;
+
+    fn deref(&self) -> &Conn {
+        self.0.as_ref().expect("it is taken when it is dropped")
+    }
+}
+
+impl DerefMut for OwnConn {
+    fn deref_mut(&mut self) -> &mut Conn {
+        self.0.as_mut().expect("it is taken when it is dropped")
+    }
 }
 
 pub(crate) async fn open(
@@ -68,7 +108,10 @@ pub(crate) async fn open(
             }
         };
         match timeout(connect::patience(far_end), opening).await {
-            Ok(Ok(conn)) => return Ok(Box::new(Mysql { conn, is_closed: false })),
+            Ok(Ok(conn)) => {
+                let conn = OwnConn(Some(conn));
+                return Ok(Box::new(Mysql { conn, is_closed: false }));
+            }
             Ok(Err(error)) => last = refused(&error),
             Err(_) => last = unreachable("no connection in time"),
         }
@@ -175,18 +218,44 @@ impl Mysql {
     async fn statements(&mut self, work: &SqlWork) -> Result<FarEndAnswer, FarEndFailure> {
         let mut rows = Vec::new();
         for statement in &work.statements {
-            let found: Result<Vec<Row>, Error> = self.conn.query(statement.expose_secret()).await;
-            let found = found.map_err(|error| self.failed(&error))?;
-            if !found.is_empty() {
-                rows = found.into_iter().map(cells).collect();
+            match read(&mut self.conn, statement.expose_secret()).await {
+                Ok(Some(found)) if found.is_empty() => {}
+                Ok(Some(found)) => rows = found,
+                Ok(None) => {
+                    self.is_closed = true;
+                    return Err(FarEndFailure::Unknown(TOO_LONG.into()));
+                }
+                Err(error) => return Err(self.failed(&error)),
             }
-        }
-        let bytes: usize = rows.iter().flatten().flatten().map(String::len).sum();
-        if bytes > FAR_END_ANSWER_BYTES_MAX {
-            return Err(FarEndFailure::Refused("the answer is over its limit".into()));
         }
         Ok(if rows.is_empty() { FarEndAnswer::Done } else { FarEndAnswer::Rows(rows) })
     }
+}
+
+/// Runs a text, which may be several statements; the rows of the first. `None` when the rows of all are over the limit: those that are left
+/// are not read.
+async fn read(conn: &mut Conn, text: &str) -> Result<Option<Vec<Vec<Option<String>>>>, Error> {
+    let mut result = conn.query_iter(text).await?;
+    let (mut rows, mut bytes, mut is_first) = (Vec::new(), 0, true);
+    loop {
+        // The one way to read a row at a time that needs no trait of streams.
+        while let Some(row) = result.next().await? {
+            let cells = cells(row);
+            bytes += cells.iter().flatten().map(String::len).sum::<usize>() + 8 * cells.len();
+            if bytes > FAR_END_ANSWER_BYTES_MAX {
+                return Ok(None);
+            }
+            if is_first {
+                rows.push(cells);
+            }
+        }
+        is_first = false;
+        if result.is_empty() {
+            break;
+        }
+    }
+    result.drop_result().await?;
+    Ok(Some(rows))
 }
 
 fn cells(row: Row) -> Vec<Option<String>> {
@@ -215,10 +284,7 @@ impl FarEndSession for Mysql {
                     let unreachable = |error| FarEndFailure::Unreachable(words(&error));
                     answer.map(|()| FarEndAnswer::Done).map_err(unreachable)
                 }
-                FarEndWork::Sql(work) => self.sql(work).await,
-                FarEndWork::Redis(_) | FarEndWork::Ldap(_) | FarEndWork::Http(_) => {
-                    Err(no_such_work())
-                }
+                _ => self.sql(work.sql().ok_or_else(no_such_work)?).await,
             }
         })
     }
@@ -231,3 +297,6 @@ impl FarEndSession for Mysql {
         Box::pin(async { self.conn.ping().await.is_ok() })
     }
 }
+
+#[cfg(test)]
+mod tests;

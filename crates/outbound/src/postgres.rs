@@ -4,6 +4,10 @@
 //! the commit is sent once all of them succeeded, so a connection that breaks before leaves nothing behind. Work with a word of its own takes a lock
 //! of the database for that word first, which ends with the transaction: whoever takes back what an unheard commit may have made waits
 //! until it is over.
+//!
+//! Invariants:
+//! - What is told apart is told apart by the state of SQL that an error has (SQLSTATE), and not by its words, which anybody may have written.
+//! - No answer is read past its limit: the session ends there, and its transaction with it.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -14,13 +18,16 @@ use kallisto_engine::far_end::{
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_postgres::config::SslMode;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{MakeTlsConnect, TlsStream};
 use tokio_postgres::{Client, Config, Connection, Error, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::bounded::{AnswerAllowance, BoundedStream, TOO_LONG};
 use crate::connect;
 use crate::driver::{FarEndSession, lock_number, no_such_work};
 use crate::tls;
@@ -37,25 +44,59 @@ const RACE_PAUSE: Duration = Duration::from_millis(2);
 /// The word of the lock of those that lost a race.
 const RACERS: &str = "kallisto";
 
-/// Whether a transaction was refused only because another was faster: a serialization failure, a deadlock, or the internal error that
-/// grants on one table answer each other with, which has no state of its own.
-fn is_race(words: &str) -> bool {
-    words.contains("(SQLSTATE 40001)")
-        || words.contains("(SQLSTATE 40P01)")
-        || words.contains("tuple concurrently updated")
+/// The message of the internal error that grants on one table answer each other with. It has no state of its own, so that it is told by its
+/// words beside the state of all internal errors.
+const TUPLE_RACE: &str = "tuple concurrently updated";
+
+/// Whether a transaction was refused only because another was faster: a serialization failure, a deadlock, or two grants on one table.
+fn is_race(error: &Error) -> bool {
+    error.as_db_error().is_some_and(|db| {
+        let state = db.code();
+        *state == SqlState::T_R_SERIALIZATION_FAILURE
+            || *state == SqlState::T_R_DEADLOCK_DETECTED
+            || (*state == SqlState::INTERNAL_ERROR && db.message() == TUPLE_RACE)
+    })
 }
 
 /// Whether the server is not in a state to do anything: it runs short of something, it stops, or it is a replica. That says nothing about what
 /// it was asked.
-fn is_passing(words: &str) -> bool {
-    ["(SQLSTATE 53", "(SQLSTATE 57P", "(SQLSTATE 58", "(SQLSTATE 25006)"]
-        .iter()
-        .any(|state| words.contains(state))
+fn is_passing(state: &SqlState) -> bool {
+    let classes = ["53", "57P", "58"];
+    *state == SqlState::READ_ONLY_SQL_TRANSACTION
+        || classes.iter().any(|class| state.code().starts_with(class))
+}
+
+/// Why a transaction was not committed.
+enum TransactionFailure {
+    /// Only because another was faster, in the words of the database: nothing was done.
+    Race(String),
+    /// For another reason.
+    Other(FarEndFailure),
+}
+
+impl TransactionFailure {
+    /// Of a transaction that the database refused, and that has ended.
+    fn refused(error: &Error) -> Self {
+        match is_race(error) {
+            true => Self::Race(words(error)),
+            false => Self::Other(FarEndFailure::NothingDone(words(error))),
+        }
+    }
+}
+
+impl From<TransactionFailure> for FarEndFailure {
+    fn from(failure: TransactionFailure) -> Self {
+        match failure {
+            TransactionFailure::Race(words) => Self::NothingDone(words),
+            TransactionFailure::Other(failure) => failure,
+        }
+    }
 }
 
 struct Postgres {
     client: Client,
     driving: JoinHandle<()>,
+    allowance: AnswerAllowance,
 }
 
 impl Drop for Postgres {
@@ -83,6 +124,7 @@ async fn open_at(
     (database, start): (&str, &PostgresStart),
 ) -> Result<Postgres, FarEndFailure> {
     let stream = connect::connect_to(far_end, host, port).await?;
+    let (stream, allowance) = BoundedStream::new(stream, FAR_END_ANSWER_BYTES_MAX);
     let config = config(far_end, login, database, start);
     let (client, driving) = match far_end.tls.usage {
         TlsUse::Never => drive(config.connect_raw(stream, NoTls).await.map_err(refused)?),
@@ -90,20 +132,20 @@ async fn open_at(
             let name = tls::server_name(&far_end.tls, host);
             let mut connector = MakeRustlsConnect::new(tls::config(&far_end.tls)?);
             let connect =
-                MakeTlsConnect::<tokio::net::TcpStream>::make_tls_connect(&mut connector, name);
+                MakeTlsConnect::<BoundedStream<TcpStream>>::make_tls_connect(&mut connector, name);
             let connect = connect.map_err(|error| {
                 FarEndFailure::Unreachable(format!("{host} is no name for TLS: {error}"))
             })?;
             drive(config.connect_raw(stream, connect).await.map_err(refused)?)
         }
     };
-    let session = Postgres { client, driving };
+    let session = Postgres { client, driving, allowance };
     let mut beginning = BEGINNING.to_owned();
     for (name, value) in start.settings.iter().filter(|(name, _)| !is_sent_first(name)) {
         let (name, value) = (name.replace('\'', "''"), value.replace('\'', "''"));
         beginning.push_str(&format!("; SELECT set_config('{name}', '{value}', false)"));
     }
-    session.client.batch_execute(&beginning).await.map_err(refused)?;
+    session.asking().batch_execute(&beginning).await.map_err(refused)?;
     if start.needs_writable && session.only_reads().await? {
         return Err(FarEndFailure::Unreachable(format!("{host}:{port} only reads")));
     }
@@ -179,11 +221,25 @@ fn words(error: &Error) -> String {
 }
 
 impl Postgres {
+    /// The client, which may read one more answer.
+    fn asking(&self) -> &Client {
+        self.allowance.renew();
+        &self.client
+    }
+
+    /// What went wrong over this session, in words.
+    fn words(&self, error: &Error) -> String {
+        match self.allowance.is_spent() {
+            true => TOO_LONG.to_owned(),
+            false => words(error),
+        }
+    }
+
     /// Whether the server takes no changes: it is a standby, or read-only.
     async fn only_reads(&self) -> Result<bool, FarEndFailure> {
-        let shown = self.client.simple_query("SHOW transaction_read_only").await;
-        let shown = shown.map_err(|error| FarEndFailure::Unreachable(words(&error)))?;
-        let is_on = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
+        let shown = self.asking().simple_query("SHOW transaction_read_only").await;
+        let shown = shown.map_err(|error| FarEndFailure::Unreachable(self.words(&error)))?;
+        let is_on = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.try_get(0).is_ok_and(|shown| shown == Some("on")));
         Ok(shown.iter().any(is_on))
     }
 
@@ -199,29 +255,30 @@ impl Postgres {
             own.iter().copied().chain([lock_number(RACERS).cast_signed()]).collect();
         for attempt in 1..RACES_MAX {
             match self.sql(work, if attempt == 1 { &own } else { &all }).await {
-                Err(FarEndFailure::NothingDone(words)) if is_race(&words) => {
+                Err(TransactionFailure::Race(_)) => {
                     tokio::time::sleep(RACE_PAUSE * attempt).await;
                 }
-                outcome => return outcome,
+                outcome => return outcome.map_err(FarEndFailure::from),
             }
         }
-        self.sql(work, &all).await
+        self.sql(work, &all).await.map_err(FarEndFailure::from)
     }
 
     /// Runs a transaction that first waits for these locks.
-    async fn sql(&self, work: &SqlWork, locks: &[i64]) -> Result<FarEndAnswer, FarEndFailure> {
+    async fn sql(&self, work: &SqlWork, locks: &[i64]) -> Result<FarEndAnswer, TransactionFailure> {
         let mut begin = "BEGIN".to_owned();
         for lock in locks {
             begin.push_str(&format!("; SELECT pg_advisory_xact_lock({lock})"));
         }
         // Nothing has happened yet, whatever comes of it.
-        if let Err(error) = self.client.batch_execute(&begin).await {
+        if let Err(error) = self.asking().batch_execute(&begin).await {
+            let words = self.words(&error);
             // A lock that was waited for in vain leaves a transaction that can only be ended.
             let is_ended = error.as_db_error().is_some()
-                && self.client.batch_execute("ROLLBACK").await.is_ok();
+                && self.asking().batch_execute("ROLLBACK").await.is_ok();
             return Err(match is_ended {
-                true => FarEndFailure::NothingDone(words(&error)),
-                false => FarEndFailure::Unreachable(words(&error)),
+                true => TransactionFailure::refused(&error),
+                false => TransactionFailure::Other(FarEndFailure::Unreachable(words)),
             });
         }
         let mut rows = Vec::new();
@@ -229,49 +286,40 @@ impl Postgres {
             match self.statement(statement).await {
                 Ok(found) if found.is_empty() => {}
                 Ok(found) => rows = found,
-                Err(failure) => {
-                    let rolled_back = self.client.batch_execute("ROLLBACK").await;
-                    return Err(match rolled_back {
-                        Ok(()) => match failure {
-                            FarEndFailure::Refused(words) if is_passing(&words) => {
-                                FarEndFailure::Unreachable(words)
-                            }
-                            FarEndFailure::Refused(words) => FarEndFailure::NothingDone(words),
-                            other => other,
-                        },
-                        // It is rolled back with its connection, which is closed now.
-                        Err(_) => FarEndFailure::Unknown(failure.words().to_owned()),
-                    });
-                }
+                Err(error) => return Err(self.roll_back(&error).await),
             }
         }
-        let committed = self.client.simple_query("COMMIT").await;
+        let committed = self.asking().simple_query("COMMIT").await;
         committed.map_err(|error| match error.as_db_error() {
-            Some(_) => FarEndFailure::NothingDone(words(&error)),
-            None => FarEndFailure::Unknown(words(&error)),
+            Some(_) => TransactionFailure::refused(&error),
+            None => TransactionFailure::Other(FarEndFailure::Unknown(self.words(&error))),
         })?;
         Ok(if rows.is_empty() { FarEndAnswer::Done } else { FarEndAnswer::Rows(rows) })
     }
 
-    async fn statement(
-        &self,
-        statement: &SecretString,
-    ) -> Result<Vec<Vec<Option<String>>>, FarEndFailure> {
-        let messages = self.client.simple_query(statement.expose_secret()).await;
-        let messages = messages.map_err(|error| match error.as_db_error() {
-            Some(_) => FarEndFailure::Refused(words(&error)),
-            None => FarEndFailure::Unknown(words(&error)),
-        })?;
-        let (mut rows, mut bytes) = (Vec::new(), 0);
+    /// Ends a transaction of which a statement failed, and says what came of it.
+    async fn roll_back(&self, error: &Error) -> TransactionFailure {
+        let words = self.words(error);
+        let rolled_back = self.asking().batch_execute("ROLLBACK").await;
+        let failure = match error.code() {
+            Some(state) if rolled_back.is_ok() => match is_passing(state) {
+                true => FarEndFailure::Unreachable(words),
+                false => return TransactionFailure::refused(error),
+            },
+            // It is rolled back with its connection, which is closed now.
+            _ => FarEndFailure::Unknown(words),
+        };
+        TransactionFailure::Other(failure)
+    }
+
+    /// Runs statements; the rows of all of them.
+    async fn statement(&self, text: &SecretString) -> Result<Vec<Vec<Option<String>>>, Error> {
+        let messages = self.asking().simple_query(text.expose_secret()).await?;
+        let mut rows = Vec::new();
         for message in messages {
             let SimpleQueryMessage::Row(row) = message else { continue };
-            let cells: Vec<Option<String>> =
-                (0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect();
-            bytes += cells.iter().flatten().map(String::len).sum::<usize>() + 8 * cells.len();
-            if bytes > FAR_END_ANSWER_BYTES_MAX {
-                return Err(FarEndFailure::Refused("the answer is over its limit".into()));
-            }
-            rows.push(cells);
+            let cells = (0..row.len()).map(|at| Ok(row.try_get(at)?.map(str::to_owned)));
+            rows.push(cells.collect::<Result<_, Error>>()?);
         }
         Ok(rows)
     }
@@ -285,14 +333,11 @@ impl FarEndSession for Postgres {
         Box::pin(async move {
             match work {
                 FarEndWork::Check => {
-                    let answer = self.client.batch_execute("SELECT 1").await;
-                    let unreachable = |error| FarEndFailure::Unreachable(words(&error));
+                    let answer = self.asking().batch_execute("SELECT 1").await;
+                    let unreachable = |error| FarEndFailure::Unreachable(self.words(&error));
                     answer.map(|()| FarEndAnswer::Done).map_err(unreachable)
                 }
-                FarEndWork::Sql(work) => self.transaction(work).await,
-                FarEndWork::Redis(_) | FarEndWork::Ldap(_) | FarEndWork::Http(_) => {
-                    Err(no_such_work())
-                }
+                _ => self.transaction(work.sql().ok_or_else(no_such_work)?).await,
             }
         })
     }
@@ -302,6 +347,9 @@ impl FarEndSession for Postgres {
     }
 
     fn check(&mut self) -> BoxFuture<'_, bool> {
-        Box::pin(async { self.client.batch_execute("").await.is_ok() })
+        Box::pin(async { self.asking().batch_execute("").await.is_ok() })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,6 +64,25 @@ impl Redis {
         }
     }
 
+    /// Runs commands until one is refused.
+    async fn commands(&mut self, commands: &[RedisCommand]) -> Result<FarEndAnswer, FarEndFailure> {
+        let mut replies = Vec::new();
+        for command in commands {
+            let reply = self.command(command).await;
+            let reply = if asks_of_user(command) { known_user(reply) } else { reply };
+            let nothing_done = commands.iter().take(replies.len()).all(asks_of_user);
+            replies.push(reply.map_err(|failure| match failure {
+                FarEndFailure::Refused(words) if is_passing(&words) => match nothing_done {
+                    true => FarEndFailure::Unreachable(words),
+                    false => FarEndFailure::Unknown(words),
+                },
+                FarEndFailure::Refused(words) if nothing_done => FarEndFailure::NothingDone(words),
+                other => other,
+            })?);
+        }
+        Ok(FarEndAnswer::Replies(replies))
+    }
+
     async fn exchange(
         &mut self,
         command: &RedisCommand,
@@ -189,30 +208,7 @@ impl FarEndSession for Redis {
                         Err(other) => Err(FarEndFailure::Unreachable(other.words().to_owned())),
                     }
                 }
-                FarEndWork::Redis(commands) => {
-                    let mut replies = Vec::new();
-                    for command in commands {
-                        let reply = self.command(command).await;
-                        let reply = if asks_of_user(command) { known_user(reply) } else { reply };
-                        let nothing_done = commands.iter().take(replies.len()).all(asks_of_user);
-                        replies.push(reply.map_err(|failure| match failure {
-                            FarEndFailure::Refused(words) if is_passing(&words) => {
-                                match nothing_done {
-                                    true => FarEndFailure::Unreachable(words),
-                                    false => FarEndFailure::Unknown(words),
-                                }
-                            }
-                            FarEndFailure::Refused(words) if nothing_done => {
-                                FarEndFailure::NothingDone(words)
-                            }
-                            other => other,
-                        })?);
-                    }
-                    Ok(FarEndAnswer::Replies(replies))
-                }
-                FarEndWork::Sql(_) | FarEndWork::Ldap(_) | FarEndWork::Http(_) => {
-                    Err(no_such_work())
-                }
+                _ => self.commands(work.redis().ok_or_else(no_such_work)?).await,
             }
         })
     }

@@ -87,21 +87,34 @@ pub struct OcspQuery {
 pub struct IssuerHashes {
     sha1: ([u8; 20], [u8; 20]),
     sha256: ([u8; 32], [u8; 32]),
+    sha384: ([u8; 48], [u8; 48]),
+    sha512: ([u8; 64], [u8; 64]),
 }
 
 impl IssuerHashes {
     /// Those of an issuer's Name and the bits of its key.
     pub fn of(name: &[u8], key_bits: &[u8]) -> Self {
-        let sha1 = |bytes: &[u8]| array(digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref());
-        let sha256 = |bytes: &[u8]| array(digest::digest(&digest::SHA256, bytes).as_ref());
-        Self { sha1: (sha1(name), sha1(key_bits)), sha256: (sha256(name), sha256(key_bits)) }
+        Self {
+            sha1: hashed(&SHA1_FOR_LEGACY_USE_ONLY, name, key_bits),
+            sha256: hashed(&digest::SHA256, name, key_bits),
+            sha384: hashed(&digest::SHA384, name, key_bits),
+            sha512: hashed(&digest::SHA512, name, key_bits),
+        }
     }
 }
 
-fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut array = [0; N];
-    array.copy_from_slice(bytes);
-    array
+/// The hashes of a Name and of the bits of a key.
+fn hashed<const N: usize>(
+    algorithm: &'static digest::Algorithm,
+    name: &[u8],
+    key_bits: &[u8],
+) -> ([u8; N], [u8; N]) {
+    let hash = |bytes: &[u8]| {
+        let mut array = [0; N];
+        array.copy_from_slice(digest::digest(algorithm, bytes).as_ref());
+        array
+    };
+    (hash(name), hash(key_bits))
 }
 
 impl OcspQuery {
@@ -113,6 +126,8 @@ impl OcspQuery {
         match self.id.hash.oid {
             oid::SHA1 => is(&issuer.sha1.0, &issuer.sha1.1),
             oid::SHA256 => is(&issuer.sha256.0, &issuer.sha256.1),
+            oid::SHA384 => is(&issuer.sha384.0, &issuer.sha384.1),
+            oid::SHA512 => is(&issuer.sha512.0, &issuer.sha512.1),
             _ => false,
         }
     }

@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use data_encoding::{BASE32_NOPAD, DecodePartial, Encoding};
+use aws_lc_rs::hmac;
+use data_encoding::{BASE32_NOPAD, DecodePartial, Encoding, HEXLOWER};
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields};
 use zeroize::Zeroizing;
@@ -20,6 +21,11 @@ const PERIOD_SECS_MAX: i64 = 366 * 24 * 3600;
 const PERIOD_SECS_DEFAULT: i64 = 30;
 const DIGITS_DEFAULT: i64 = 6;
 const SKEW_DEFAULT: i64 = 1;
+/// Most periods before and after now whose codes are good too.
+pub(crate) const SKEW_MAX: u64 = 1;
+/// What the fingerprint of a secret is the MAC of.
+const FINGERPRINT_LABEL: &[u8] = b"kallisto totp secret";
+const FINGERPRINT_BYTES: usize = 16;
 /// Pixels of a side of the QR code when nobody says, and at the most.
 const QR_PIXELS_DEFAULT: i64 = 200;
 const QR_PIXELS_MAX: i64 = 2048;
@@ -80,6 +86,13 @@ impl TotpKey {
     /// The secret in base 32, as apps take it.
     pub fn secret_text(&self) -> Zeroizing<String> {
         Zeroizing::new(BASE32_NOPAD.encode(&self.secret))
+    }
+
+    /// What tells its secret from others, and does not tell the secret. Settings do not change it.
+    pub fn fingerprint(&self) -> String {
+        let mac = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.secret), FINGERPRINT_LABEL);
+        let bytes = mac.as_ref().get(..FINGERPRINT_BYTES).unwrap_or_default();
+        HEXLOWER.encode(bytes)
     }
 
     /// What is shown of it.

@@ -221,6 +221,32 @@ fn codes_of_the_periods_beside_are_good_once_and_no_others() {
 }
 
 #[test]
+fn codes_that_were_taken_are_known_for_any_skew_until_they_could_not_come_again() {
+    let (key, now) = (plain_key(), START / 30);
+    assert_eq!(Tries::default().used_until(&key), None);
+    let (judged, tries) = Tries::default().judge(&key, &key.code(now), START, 5);
+    assert_eq!(judged, JudgedCode::Valid);
+    let tries = tries.unwrap();
+    assert_eq!(tries.used_until(&key), Some((now + 2) * 30));
+    let narrow = TotpKey { skew: 0, ..key.clone() };
+    let (judged, tries) = tries.judge(&narrow, &key.code(now + 1), START + 30, 5);
+    assert_eq!(judged, JudgedCode::Valid);
+    let tries = tries.unwrap();
+    assert_eq!(tries.judge(&key, &key.code(now), START + 30, 5), (JudgedCode::Used, None));
+    assert_eq!(tries.used_until(&key), Some((now + 3) * 30));
+}
+
+#[test]
+fn a_fingerprint_is_of_the_secret_and_of_nothing_else() {
+    let plain = plain_key();
+    let settings = r#""digits":8,"period":60,"algorithm":"SHA512","skew":0,"issuer":"x""#;
+    let same = key(&format!(r#"{{"key":"{SECRET}",{settings}}}"#));
+    assert_eq!(same.fingerprint(), plain.fingerprint());
+    assert_ne!(key(r#"{"key":"MFRGG"}"#).fingerprint(), plain.fingerprint());
+    assert_eq!(plain.fingerprint().len(), 32);
+}
+
+#[test]
 fn wrong_codes_are_counted_by_period_and_good_ones_are_not_looked_at_past_the_last() {
     let key = plain_key();
     let mut tries = Tries::default();

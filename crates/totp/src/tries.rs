@@ -5,7 +5,7 @@ use std::time::Duration;
 use kallisto_api::Error;
 use kallisto_api::json::{self, Json};
 
-use crate::key::TotpKey;
+use crate::key::{SKEW_MAX, TotpKey};
 
 /// What was tried with a key: which codes were taken, and how many were wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,9 @@ impl Tries {
         // All are compared, so that the time it takes tells nothing.
         let matching: Vec<u64> =
             (first..=last).filter(|number| key.is_code_of(*number, code)).collect();
-        let used = self.used.iter().copied().filter(|number| (first..=last).contains(number));
+        // What is kept does not depend on the skew: the key may be written again with another one.
+        let kept = period.saturating_sub(SKEW_MAX)..=period.saturating_add(SKEW_MAX);
+        let used = self.used.iter().copied().filter(|number| kept.contains(number));
         let mut used: Vec<u64> = used.collect();
         if matching.is_empty() {
             return (JudgedCode::Wrong, Some(Self { used, period, wrong: wrong + 1 }));
@@ -66,6 +68,12 @@ impl Tries {
         }
         used.extend(matching);
         (JudgedCode::Valid, Some(Self { used, period, wrong }))
+    }
+
+    /// From when on none of the codes that were taken could come again, whatever the skew, in seconds since 1970; `None` if none was taken.
+    pub fn used_until(&self, key: &TotpKey) -> Option<u64> {
+        let last = self.used.iter().max()?;
+        Some(last.saturating_add(SKEW_MAX + 1).saturating_mul(key.period_secs))
     }
 
     /// The record's bytes.

@@ -73,6 +73,16 @@ pub struct Public {
     pub text: String,
 }
 
+impl KeySpec {
+    /// Whether a key of this type may be so.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what does not go together.
+    pub fn check(&self, kind: KeyKind) -> Result<()> {
+        TransitKey::empty(kind, self).map(drop)
+    }
+}
+
 impl TransitKey {
     /// A new key with one version.
     ///

@@ -1,7 +1,7 @@
 //! Named keys that never leave the server: encryption, signatures and HMACs for whoever may ask.
 //!
 //! It is pure: bytes in, bytes out, and time is an argument. It knows no store, no path, no token
-//! and no HTTP; the server's core (`core::transit`) keeps the records and gives requests and
+//! and no HTTP; the engine (`engines::transit`) keeps the records and gives requests and
 //! answers their form on the wire. Every primitive comes from `aws-lc-rs`, except XChaCha20, which
 //! is the barrier's.
 //!

@@ -23,11 +23,12 @@ impl CertConfig {
 }
 
 impl FieldsRecord for CertConfig {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let map = json::parse_object(bytes).ok();
-        match map.as_ref().and_then(|map| map.get("disable_binding")) {
-            Some(Json::Bool(disables_binding)) => Ok(Self { disables_binding: *disables_binding }),
-            _ => Err(Error::internal(&"the configuration of a login method is damaged")),
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        match json::parse_object(bytes).ok()?.get("disable_binding") {
+            Some(Json::Bool(disables_binding)) => {
+                Some(Self { disables_binding: *disables_binding })
+            }
+            _ => None,
         }
     }
 

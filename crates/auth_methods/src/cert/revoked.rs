@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! crl/NAME     the serial numbers, 20 bytes each, big-endian, sorted, each once
+//! crls         the name of the list that was made last
 //! ```
 //! A login is refused when any certificate of the chain that it shows has a number on any of the lists,
 //! whoever issued it: as Vault does, and wrong on the safe side. The list's signature and its next
@@ -26,7 +27,9 @@ use kallisto_engine::limits::ENTRY_BYTES_MAX;
 
 /// Where the lists are, in the engine storage.
 const FOLDER: &str = "crl/";
-/// Most lists of one mount: a login looks into all of them.
+/// The record that every list changes that is made.
+const LAST_LIST: &str = "crls";
+/// Most lists that one mount is given. A login looks into all that are there, whatever their number.
 const LISTS_MAX: usize = 64;
 /// Bytes of a serial number at the most (RFC 5280, 4.1.2.2).
 const SERIAL_BYTES: usize = 20;
@@ -50,13 +53,26 @@ pub(super) fn read(run: &Call<'_>) -> Result<Response, Error> {
 
 /// Takes in the list that the path names.
 pub(super) async fn write(run: &Call<'_>) -> Result<Response, Error> {
-    let (name, storage) = (name_in(run)?, run.storage);
-    let lists = storage.list_some(FOLDER, LISTS_MAX);
-    if lists.len() >= LISTS_MAX && !lists.contains(&name) {
-        return Err(Error::invalid(format!("more than {LISTS_MAX} lists")));
-    }
+    let name = name_in(run)?;
     let serials = given(Fields::new(&run.request.object()?))?;
-    storage.put(&record(&name), serials.concat()).await.map(|()| Response::Empty)
+    keep(run.storage, &name, &serials.concat()).await.map(|()| Response::Empty)
+}
+
+/// Keeps a list under its name, in place of the one of that name, or as one more.
+async fn keep(storage: Storage<'_>, name: &str, serials: &[u8]) -> Result<(), Error> {
+    let key = record(name);
+    let keeping = storage.transact(LAST_LIST, |transaction| {
+        if transaction.get(&key)?.is_none() {
+            // Every list that is made changes this record: none comes between the count and the commit.
+            transaction.get(LAST_LIST)?;
+            if storage.list_some(FOLDER, LISTS_MAX).len() >= LISTS_MAX {
+                return Err(Error::invalid(format!("more than {LISTS_MAX} lists")));
+            }
+            transaction.put(LAST_LIST, name.as_bytes().to_vec())?;
+        }
+        transaction.put(&key, serials.to_vec())
+    });
+    keeping.await
 }
 
 /// Forgets the list that the path names.
@@ -83,9 +99,9 @@ fn absent(name: &str) -> Error {
 /// Whether a certificate of a chain was taken back, by any list.
 ///
 /// # Errors
-/// When a list cannot be read: then nobody is let in.
+/// When a list cannot be read, or there are more than a list of names may have: then nobody is let in.
 pub(super) fn any(storage: &Storage<'_>, chain: &[Vec<u8>]) -> Result<bool, Error> {
-    let names = storage.list_some(FOLDER, LISTS_MAX);
+    let names = storage.list(FOLDER)?;
     if names.is_empty() {
         return Ok(false);
     }
@@ -158,6 +174,12 @@ fn show(record: &[u8]) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::future::ready;
+    use std::pin::pin;
+    use std::sync::Mutex;
+    use std::task::{Context, Poll, Waker};
+
     use rcgen::{
         BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer,
         KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
@@ -165,6 +187,102 @@ mod tests {
 
     use super::*;
     use kallisto_api::json::parse_object;
+    use kallisto_engine::storage::Latch;
+    use kallisto_engine::{Backend, BoxFuture, Stored, Version, WriteOutcome, Writes};
+
+    /// Records in memory, and what another server writes just before the next commit.
+    #[derive(Default)]
+    struct Records {
+        kept: Mutex<BTreeMap<String, (u64, Vec<u8>)>>,
+        rival: Mutex<Writes>,
+    }
+
+    impl Records {
+        fn write(&self, writes: Writes) {
+            let mut kept = self.kept.lock().unwrap();
+            for (name, value) in writes.puts {
+                let version = kept.get(&name).map_or(0, |(version, _)| *version);
+                kept.insert(name, (version + 1, value));
+            }
+        }
+    }
+
+    impl Backend for Records {
+        fn get(&self, name: &str) -> Result<Option<Stored>, Error> {
+            let kept = self.kept.lock().unwrap();
+            Ok(kept.get(name).map(|(version, value)| Stored {
+                value: value.clone().into(),
+                version: Version(*version),
+            }))
+        }
+
+        fn list(&self, folder: &str, _: Option<&str>, limit: usize) -> Vec<String> {
+            let kept = self.kept.lock().unwrap();
+            let names = kept.keys().filter_map(|name| name.strip_prefix(folder));
+            names.take(limit).map(str::to_owned).collect()
+        }
+
+        fn scan(&self, folder: &str, limit: usize) -> Vec<String> {
+            self.list(folder, None, limit)
+        }
+
+        fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<WriteOutcome, Error>> {
+            self.write(std::mem::take(&mut *self.rival.lock().unwrap()));
+            let version = |name: &str| self.get(name).unwrap().map_or(0, |found| found.version.0);
+            let is_same = writes.reads.iter().all(|(name, read)| version(name) == read.0);
+            if is_same {
+                self.write(writes);
+            }
+            let outcome = if is_same { WriteOutcome::Committed } else { WriteOutcome::Conflict };
+            Box::pin(ready(Ok(outcome)))
+        }
+
+        fn latch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Latch<'a>> {
+            Box::pin(ready(Box::new(()) as Latch<'a>))
+        }
+    }
+
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("nothing here waits"),
+        }
+    }
+
+    /// Records with so many lists that have no numbers.
+    fn with_lists(count: usize) -> Records {
+        let records = Records::default();
+        let puts = (0..count).map(|n| (record(&format!("a{n:03}")), Vec::new())).collect();
+        records.write(Writes { puts, ..Writes::default() });
+        records
+    }
+
+    #[test]
+    fn a_number_is_found_on_the_last_list_however_many_there_are() {
+        let records = with_lists(LISTS_MAX);
+        let storage = Storage::new(&records);
+        let mut params = CertificateParams::default();
+        params.serial_number = Some(SerialNumber::from(7));
+        let shown = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let chain = [shown.der().to_vec()];
+        assert_eq!(any(&storage, &chain), Ok(false));
+        let puts = vec![(record("z"), padded(&[7]).unwrap().to_vec())];
+        records.write(Writes { puts, ..Writes::default() });
+        assert_eq!(any(&storage, &chain), Ok(true));
+    }
+
+    #[test]
+    fn of_two_lists_at_once_one_is_over_the_limit() {
+        let records = with_lists(LISTS_MAX - 1);
+        let storage = Storage::new(&records);
+        let puts = vec![(record("rival"), Vec::new()), (LAST_LIST.to_owned(), b"rival".to_vec())];
+        *records.rival.lock().unwrap() = Writes { puts, ..Writes::default() };
+        assert!(matches!(now(keep(storage, "mine", &[])), Err(Error::Invalid(_))));
+        assert_eq!(storage.list(FOLDER).unwrap().len(), LISTS_MAX);
+        assert_eq!(now(keep(storage, "rival", &[1; SERIAL_BYTES])), Ok(()), "it is replaced");
+        let records = with_lists(LISTS_MAX - 1);
+        assert_eq!(now(keep(Storage::new(&records), "mine", &[])), Ok(()), "it is the last one");
+    }
 
     /// A list of these serial numbers as PEM.
     fn list(serials: &[&[u8]]) -> String {

@@ -83,15 +83,12 @@ impl GithubConfig {
 }
 
 impl FieldsRecord for GithubConfig {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let mut config = Self::default();
-            config.take(Fields::new(&map)).ok()?;
-            config.params = TokenParams::decode(&map).ok()?;
-            Some(config)
-        };
-        read().ok_or_else(|| Error::internal(&"the configuration of a login method is damaged"))
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let mut config = Self::default();
+        config.take(Fields::new(&map)).ok()?;
+        config.params = TokenParams::decode(&map).ok()?;
+        Some(config)
     }
 
     fn encode(&self) -> Vec<u8> {

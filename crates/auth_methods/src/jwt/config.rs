@@ -280,10 +280,8 @@ fn provider_kind(fields: Fields<'_>) -> Result<ProviderKind, Error> {
 }
 
 impl FieldsRecord for JwtConfig {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let map = json::parse_object(bytes).ok();
-        let config = map.and_then(|map| Self::read(Fields::new(&map)).ok());
-        config.ok_or_else(|| Error::internal(&"the configuration of a login method is damaged"))
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        Self::read(Fields::new(&json::parse_object(bytes).ok()?)).ok()
     }
 
     fn encode(&self) -> Vec<u8> {

@@ -102,10 +102,8 @@ impl KubernetesConfig {
 }
 
 impl FieldsRecord for KubernetesConfig {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let map = json::parse_object(bytes).ok();
-        let config = map.and_then(|map| Self::read(Fields::new(&map)).ok());
-        config.ok_or_else(|| Error::internal(&"the configuration of a login method is damaged"))
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        Self::read(Fields::new(&json::parse_object(bytes).ok()?)).ok()
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -513,7 +511,7 @@ mod tests {
         };
         assert_eq!(found.binds(&account("any", "web")), RoleBinding::Yes);
         assert_eq!(found.binds(&account("any", "db")), RoleBinding::No);
-        assert_eq!(KubernetesRole::decode(&Json::Object(found.to_map()).to_text()), Ok(found));
+        assert_eq!(KubernetesRole::decode(&Json::Object(found.to_map()).to_text()), Some(found));
         for bad in [
             r#"{"bound_service_account_names":"web"}"#,
             r#"{"bound_service_account_names":"*,a","bound_service_account_namespaces":"*"}"#,
@@ -561,7 +559,7 @@ mod tests {
         };
         assert_eq!((of("n", "web"), of("m", "web")), (RoleBinding::Yes, RoleBinding::ByLabels));
         assert_eq!((of("n", "db"), of("m", "db")), (RoleBinding::No, RoleBinding::No));
-        assert_eq!(KubernetesRole::decode(&role.encode()), Ok(role));
+        assert_eq!(KubernetesRole::decode(&role.encode()), Some(role));
     }
 
     #[test]

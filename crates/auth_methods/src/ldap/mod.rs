@@ -27,7 +27,7 @@ mod routes;
 use kallisto_api::{BoxFuture, Denial, Error, Fields, Json, Map, Response};
 use kallisto_engine::far_end::{
     CALL_SECS_MAX, FarEndLogin, LdapEntry, LdapOperation, LdapScope, LdapSearch, LdapWork,
-    SessionUse,
+    MissingEntry, SessionUse,
 };
 use kallisto_engine::{
     Call, EngineContext, EngineSpec, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, Login,
@@ -110,7 +110,7 @@ impl LdapAttempt<'_> {
             far_end: reach.far_end(mount, session_name, *revision, login)?,
             work: match operations.is_empty() {
                 true => FarEndWork::Check,
-                false => FarEndWork::Ldap(LdapWork { operations, passes_missing: false }),
+                false => FarEndWork::Ldap(LdapWork { operations, missing: MissingEntry::Fails }),
             },
             session,
             deadline_secs: reach.request_secs.min(CALL_SECS_MAX),

@@ -34,6 +34,17 @@ struct UserpassUser {
 }
 
 impl UserpassUser {
+    /// Applies the fields that are there.
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        // A default yields to what is asked for, and a login asks for none: it is for a mount to say, to which its users yield.
+        if let Some(given) = fields.string("token_type")?
+            && matches!(given.as_str(), "default-service" | "default-batch")
+        {
+            return Err(Error::invalid(format!("invalid 'token_type' value {given:?}")));
+        }
+        self.params.update(fields)
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut map = self.params.to_map();
         map.insert("hash".into(), self.hash.as_str().into());
@@ -109,7 +120,7 @@ async fn write(run: &Call<'_>, part: UserPart) -> Result<Response, Error> {
             }
         };
         if part != UserPart::Password {
-            user.params.update(fields)?;
+            user.take(fields)?;
         }
         match &hash {
             Some(hash) => user.hash.clone_from(hash),
@@ -301,6 +312,27 @@ mod tests {
         {
             assert_eq!(canonical(bad), None, "{bad:?}");
         }
+    }
+
+    /// What yields to another word is for mounts to say, whose word comes first.
+    #[test]
+    fn the_tokens_of_a_user_are_of_one_kind_or_of_that_of_the_mount() {
+        let mut user = UserpassUser::default();
+        let mut write = |kind: &str| {
+            let body = json::parse_object(format!(r#"{{"token_type":"{kind}"}}"#).as_bytes());
+            user.take(Fields::new(&body.unwrap())).map_err(|refusal| refusal.to_string())
+        };
+        for kind in ["default-batch", "default-service", "bogus"] {
+            let refusal = format!("invalid 'token_type' value {kind:?}");
+            assert_eq!(write(kind), Err(refusal));
+        }
+        for kind in ["", "default", "service", "batch"] {
+            assert_eq!(write(kind), Ok(()), "{kind}");
+        }
+        // What earlier versions took is read.
+        user.params.token_type = kallisto_engine::TokenType::DefaultBatch;
+        let stored = UserpassUser { hash: "h".into(), ..user };
+        assert_eq!(UserpassUser::decode(&stored.encode()), Ok(stored));
     }
 
     #[test]

@@ -7,14 +7,14 @@
 
 use std::sync::Arc;
 
-use kallisto_engine::storage::Latch;
+use kallisto_engine::storage::{Latch, check_entry_size};
 use kallisto_engine::{Backend, Stored, Version, WriteOutcome, Writes};
 use kallisto_index::PathIndex;
 use kallisto_store::{Batch, Record, Seqno};
 
 use crate::api::BoxFuture;
 use crate::api::error::{Denial, Error};
-use crate::limits::{ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
+use crate::limits::LIST_ENTRIES_MAX;
 use crate::storage::barrier_store::BarrierStore;
 use crate::storage::keys::{self, MountId};
 use crate::storage::latches::Latches;
@@ -79,12 +79,7 @@ impl<'u> EngineStorage<'u> {
         value: Vec<u8>,
     ) -> Result<(), Error> {
         kallisto_index::check_path(name).map_err(|error| Error::invalid(error.to_string()))?;
-        if value.len() > ENTRY_BYTES_MAX {
-            return Err(Error::TooLarge(format!(
-                "entry of {} bytes is over the limit of {ENTRY_BYTES_MAX}",
-                value.len()
-            )));
-        }
+        check_entry_size(format_args!("the entry {name:?}"), &value)?;
         batch.put(keys::storage(self.id, name), value);
         Ok(())
     }
@@ -211,6 +206,7 @@ fn bounded(names: Vec<String>) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::ENTRY_BYTES_MAX;
     use crate::platform::server_info::RouteAccess;
     use crate::routes::tests::{ROOT, open_core};
     use crate::view::NamespaceContext;

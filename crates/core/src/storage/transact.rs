@@ -5,7 +5,7 @@
 //! that race one is decided anew, and none is lost. A latch is the caller's to hold, where many are likely to race. What waits while it
 //! decides has a loop of its own: the future of a closure that borrows cannot be told to be `Send`.
 
-use kallisto_store::{Batch, Error as StoreError};
+use kallisto_store::{Batch, Commit, Error as StoreError};
 
 use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
@@ -31,23 +31,12 @@ pub(crate) async fn transact_if<T>(
     store: &BarrierStore,
     mut decide: impl FnMut(&mut Batch, &mut Option<RecordCondition>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    for _ in 0..CONFLICT_RETRIES_MAX {
+    let decide = || {
         let (mut batch, mut condition) = (Batch::new(), None);
-        let told = match decide(&mut batch, &mut condition) {
-            Ok(told) => told,
-            Err(Error::Conflict) => continue,
-            Err(refusal) => return Err(refusal),
-        };
-        if batch.ops().is_empty() {
-            return Ok(told);
-        }
-        match store.commit_if(batch, condition).await {
-            Ok(_) => return Ok(told),
-            Err(StoreError::Conflict) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Conflict)
+        let told = decide(&mut batch, &mut condition)?;
+        Ok((told, has_writes(&batch).then_some((batch, condition))))
+    };
+    retry(decide, |(batch, condition)| store.commit_if(batch, condition)).await
 }
 
 /// The same, where `decide` may add to a second batch, which is of the root namespace. If the first is empty, none is committed.
@@ -58,17 +47,34 @@ pub(crate) async fn transact_beside<T>(
     store: &BarrierStore,
     mut decide: impl FnMut(&mut Batch, &mut Batch) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    for _ in 0..CONFLICT_RETRIES_MAX {
+    let decide = || {
         let (mut batch, mut of_root) = (Batch::new(), Batch::new());
-        let told = match decide(&mut batch, &mut of_root) {
-            Ok(told) => told,
+        let told = decide(&mut batch, &mut of_root)?;
+        Ok((told, has_writes(&batch).then_some((batch, of_root))))
+    };
+    retry(decide, |(batch, of_root)| store.commit_beside(batch, &of_root)).await
+}
+
+fn has_writes(batch: &Batch) -> bool {
+    !batch.ops().is_empty()
+}
+
+/// Decides and commits until nobody was faster. `decide` says what to tell, and what to commit if there is anything.
+///
+/// # Errors
+/// As [`transact`].
+async fn retry<T, W>(
+    mut decide: impl FnMut() -> Result<(T, Option<W>), Error>,
+    commit: impl Fn(W) -> Commit,
+) -> Result<T, Error> {
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let (told, writes) = match decide() {
+            Ok(decided) => decided,
             Err(Error::Conflict) => continue,
             Err(refusal) => return Err(refusal),
         };
-        if batch.ops().is_empty() {
-            return Ok(told);
-        }
-        match store.commit_beside(batch, &of_root).await {
+        let Some(writes) = writes else { return Ok(told) };
+        match commit(writes).await {
             Ok(_) => return Ok(told),
             Err(StoreError::Conflict) => {}
             Err(error) => return Err(error.into()),

@@ -11,8 +11,17 @@ use zeroize::Zeroizing;
 pub struct LdapWork {
     /// The operations.
     pub operations: Vec<LdapOperation>,
-    /// Whether what is not there counts as deleted: work that takes something back may be done twice.
-    pub passes_missing: bool,
+    /// What a missing entry or attribute means.
+    pub missing: MissingEntry,
+}
+
+/// What it means that an entry or an attribute is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingEntry {
+    /// It counts as deleted: work that takes something back may be done twice.
+    Passes,
+    /// The work fails there.
+    Fails,
 }
 
 /// An operation of LDAP (RFC 4511).

@@ -66,6 +66,19 @@ impl FarEndFailure {
         matches!(self, Self::NothingDone(_) | Self::Refused(_))
     }
 
+    /// Whether nothing of what it was to do is done, for certain: it was not asked, or refused the first of it.
+    pub const fn did_nothing(&self) -> bool {
+        match self {
+            Self::Busy
+            | Self::Unreachable(_)
+            | Self::LoginRefused(_)
+            | Self::LoginBarred(_)
+            | Self::Paused(_)
+            | Self::NothingDone(_) => true,
+            Self::Refused(_) | Self::Unknown(_) => false,
+        }
+    }
+
     /// Whether the password of the login is wrong, as it says or last said.
     pub fn is_wrong_password(&self) -> bool {
         match self {

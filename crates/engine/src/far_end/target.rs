@@ -120,6 +120,15 @@ pub struct FarEndLogin {
     pub password: SecretString,
 }
 
+/// Which of the two passwords holds that are kept of a login while its password is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootPassword {
+    /// The new one, which was pending.
+    Pending,
+    /// The one from before.
+    Current,
+}
+
 /// Whether TLS is spoken, and what is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsUse {

@@ -21,6 +21,28 @@ pub enum FarEndWork {
     Http(HttpWork),
 }
 
+impl FarEndWork {
+    /// The statements, if it is SQL.
+    pub const fn sql(&self) -> Option<&SqlWork> {
+        if let Self::Sql(work) = self { Some(work) } else { None }
+    }
+
+    /// The commands, if it is Redis.
+    pub const fn redis(&self) -> Option<&[RedisCommand]> {
+        if let Self::Redis(commands) = self { Some(commands.as_slice()) } else { None }
+    }
+
+    /// The operations, if it is LDAP.
+    pub const fn ldap(&self) -> Option<&LdapWork> {
+        if let Self::Ldap(work) = self { Some(work) } else { None }
+    }
+
+    /// The request, if it is HTTP.
+    pub const fn http(&self) -> Option<&HttpWork> {
+        if let Self::Http(work) = self { Some(work) } else { None }
+    }
+}
+
 /// Statements of SQL.
 #[derive(Clone)]
 pub struct SqlWork {

@@ -6,7 +6,7 @@
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::{
-    FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, PostgresStart, SessionUse,
+    FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, PostgresStart, RootPassword, SessionUse,
 };
 use kallisto_engine::glob::matches_glob;
 use kallisto_engine::{
@@ -354,7 +354,9 @@ impl DatabaseConnection {
         if context.far_ends.ask(self.check(context, pending)).await.is_err() {
             return outcome;
         }
-        let Ok(Some(promoted)) = settle_root(context, self, true).await else { return outcome };
+        let Ok(Some(promoted)) = settle_root(context, self, RootPassword::Pending).await else {
+            return outcome;
+        };
         let call = promoted.call(context, work, SessionUse::Pooled, secrets);
         context.far_ends.ask(call).await
     }

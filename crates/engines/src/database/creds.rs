@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
-use kallisto_engine::{Call, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease, RoleTtl};
+use kallisto_engine::{Call, LeaseCall, Leftover, MakeFailure, NewLease, RoleTtl};
 use secrecy::SecretString;
 
 use super::connection::{self, DatabaseConnection, Plugin};
@@ -155,8 +155,9 @@ async fn create(
     // Behind the lease: see `leased`.
     connection::find(&call, &role.db_name).map_err(nothing)?;
     let answer = credential.answer(&call, &username, ends).map_err(nothing)?;
-    let (name, value) = told(&call, &connection, &credential)?;
-    let work = work::create_user(&connection, &role.creation, &username, (name, &value), ends)?;
+    let (name, value) = told(&call, &connection, &credential).map_err(nothing)?;
+    let work = work::create_user(&connection, &role.creation, &username, (name, &value), ends);
+    let work = work.map_err(nothing)?;
     let mut secrets = credential.secrets();
     if !secrets.is_empty() {
         // A verifier of the password is no better than it to be told.
@@ -165,8 +166,8 @@ async fn create(
     let asked = connection.ask(&call, work, secrets).await;
     if let Err(failure) = asked {
         let error = connection.failed("failed to execute query", &failure);
-        if matches!(failure, FarEndFailure::NothingDone(_)) {
-            // A user of this name was there before.
+        if failure.did_nothing() {
+            // The database was not reached, or a user of this name was there before: a lease would have nothing to end.
             return Err(MakeFailure { error, left: Leftover::Nothing });
         }
         if let Some(back) = work::roll_back(&connection, &role.rollback, &username)?

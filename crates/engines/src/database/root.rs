@@ -4,7 +4,7 @@
 
 use kallisto_api::json;
 use kallisto_api::{Error, Fields, Response};
-use kallisto_engine::far_end::SessionUse;
+use kallisto_engine::far_end::{RootPassword, SessionUse};
 use kallisto_engine::{Call, EngineContext};
 use secrecy::ExposeSecret;
 
@@ -12,18 +12,19 @@ use super::connection::{DatabaseConnection, find, record_name};
 use crate::passwords::make_password;
 use crate::rotation::{RootOutcome, TakenPassword, taken_password};
 
-/// Writes down which of the two root passwords is the one: the pending one if `is_set`.
+/// Writes down which of the two root passwords holds.
 ///
 /// # Errors
-/// When somebody wrote another one meanwhile although this one is set.
+/// When somebody wrote another one meanwhile although the pending one holds.
 pub(super) async fn settle_root(
     context: &EngineContext<'_>,
     connection: &DatabaseConnection,
-    is_set: bool,
+    holds: RootPassword,
 ) -> Result<Option<DatabaseConnection>, Error> {
     let key = record_name(&connection.name);
     let pending = connection.record.get("pending_password").cloned();
     let now = context.now.to_string();
+    let is_set = holds == RootPassword::Pending;
     let settled = context.storage.transact(&key, |transaction| {
         let Some(found) = transaction.get(&key)? else { return Ok(None) };
         let mut record = json::parse_object(&found.value)
@@ -82,7 +83,7 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
     }
     if let Some(checks) = left.login_checks(&call) {
         match taken_password(&call, checks).await {
-            TakenPassword::Pending => drop(settle_root(&call, &left, true).await?),
+            TakenPassword::Pending => drop(settle_root(&call, &left, RootPassword::Pending).await?),
             TakenPassword::Current => {}
             TakenPassword::Unclear(failure) => return Err(left.unclear(doing, &failure)),
         }
@@ -95,9 +96,11 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
     let outcome = call.far_ends.ask(set).await;
     let checks = connection.login_checks(&call).ok_or(Error::Conflict)?;
     match RootOutcome::of(outcome.map(drop), taken_password(&call, checks).await) {
-        RootOutcome::Set => settle_root(&call, &connection, true).await.map(|_| Response::Empty),
+        RootOutcome::Set => {
+            settle_root(&call, &connection, RootPassword::Pending).await.map(|_| Response::Empty)
+        }
         RootOutcome::Refused(failure) => {
-            settle_root(&call, &connection, false).await?;
+            settle_root(&call, &connection, RootPassword::Current).await?;
             Err(connection.failed(doing, &failure))
         }
         RootOutcome::Unclear(failure) => Err(connection.unclear(doing, &failure)),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response, Span};
-use kallisto_engine::far_end::SessionUse;
+use kallisto_engine::far_end::{RootPassword, SessionUse};
 use kallisto_engine::{Call, EngineContext, FarEndCall, FarEndFailure, FarEndWork, Transaction};
 use secrecy::SecretString;
 
@@ -203,12 +203,12 @@ impl StaticRole {
         self.schedule.is_empty() || window == 0 || now < self.change.next.saturating_add(window)
     }
 
-    fn take(&mut self, fields: Fields<'_>, is_new: bool) -> Result<(), Error> {
+    fn take(&mut self, fields: Fields<'_>, before: Option<&Self>) -> Result<(), Error> {
         if let Some(db_name) = fields.string("db_name")? {
             self.db_name = db_name;
         }
         if let Some(username) = fields.string("username")? {
-            if !is_new && username != self.username {
+            if before.is_some_and(|before| before.username != username) {
                 return Err(Error::invalid("cannot update static account username"));
             }
             self.username = username;
@@ -311,12 +311,10 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
                 return Err(Error::invalid("Role and Static Role names must be unique"));
             }
             let found = transaction.get(&key)?;
-            let is_new = found.is_none();
-            let mut role = match found {
-                Some(found) => StaticRole::decode(&found.value)?,
-                None => StaticRole::default(),
-            };
-            role.take(fields, is_new)?;
+            let before = found.map(|found| StaticRole::decode(&found.value)).transpose()?;
+            let is_new = before.is_none();
+            let mut role = before.clone().unwrap_or_default();
+            role.take(fields, before.as_ref())?;
             role.check_not_own(transaction)?;
             let is_open = !role.change.pending.is_empty();
             role.change.next = match (is_new, role.change.failures > 0) {
@@ -472,10 +470,10 @@ async fn settle_open_root(context: &EngineContext<'_>, name: &str, now: i64) -> 
     let id = format!("{}root/{name}/{since}", context.mount.accessor);
     match rotation::taken_password_by_job(context, &id, checks) {
         Some(TakenPassword::Pending) => {
-            root::settle_root(context, &connection, true).await.map(drop)
+            root::settle_root(context, &connection, RootPassword::Pending).await.map(drop)
         }
         Some(TakenPassword::Current) => {
-            root::settle_root(context, &connection, false).await.map(drop)
+            root::settle_root(context, &connection, RootPassword::Current).await.map(drop)
         }
         // It is asked again.
         Some(TakenPassword::Unclear(_)) | None => Ok(()),

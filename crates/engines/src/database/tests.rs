@@ -467,3 +467,21 @@ fn a_window_that_is_null_in_a_write_of_a_static_role_is_not_given() {
     let shown = mount.ask(1, Read, "static-roles/s", "").unwrap();
     assert_eq!(shown["rotation_window"], Json::from(7200_u64));
 }
+
+#[test]
+fn a_database_that_was_not_asked_leaves_no_lease() {
+    let (mount, database) = site();
+    let role = r#"{"db_name":"c","creation_statements":"CREATE ROLE \"{{name}}\"",
+        "rollback_statements":"DROP ROLE \"{{name}}\""}"#;
+    mount.ask(0, Update, "roles/r", role).unwrap();
+    let leases_after = |mood: Mood| {
+        set_mood(&database, mood);
+        mount.ask(0, Read, "creds/r", "").unwrap_err();
+        mount.leased().len()
+    };
+    assert_eq!(leases_after(Mood::IsAway), 0, "nobody reaches it");
+    database.lock().unwrap().passwords.insert("root".into(), "another".into());
+    assert_eq!(leases_after(Mood::Obeys), 0, "it does not let the login in");
+    database.lock().unwrap().passwords.insert("root".into(), "rootpw".into());
+    assert_eq!(leases_after(Mood::IsLost), 1, "a user may have been made");
+}

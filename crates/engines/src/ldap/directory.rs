@@ -4,7 +4,7 @@ use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::{
     CALL_SECS_MAX, FarEndLogin, LdapAttribute, LdapChange, LdapOperation, LdapScope, LdapSearch,
-    LdapValue, LdapWork, SessionUse,
+    LdapValue, LdapWork, MissingEntry, RootPassword, SessionUse,
 };
 use kallisto_engine::{
     Call, EngineContext, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, Storage,
@@ -164,10 +164,10 @@ impl LdapDirectory {
         &self,
         context: &EngineContext<'_>,
         operations: Vec<LdapOperation>,
-        passes_missing: bool,
+        missing: MissingEntry,
         secrets: Vec<SecretString>,
     ) -> Result<FarEndCall, Error> {
-        let work = FarEndWork::Ldap(LdapWork { operations, passes_missing });
+        let work = FarEndWork::Ldap(LdapWork { operations, missing });
         let password = self.reach.bind_password.clone();
         self.call_as(context, password, work, SessionUse::Pooled, secrets)
     }
@@ -214,7 +214,9 @@ impl LdapDirectory {
         if context.far_ends.ask(check).await.is_err() {
             return outcome;
         }
-        let Ok(Some(promoted)) = settle_root(context, self, true).await else { return outcome };
+        let Ok(Some(promoted)) = settle_root(context, self, RootPassword::Pending).await else {
+            return outcome;
+        };
         let password = promoted.reach.bind_password.clone();
         let FarEndCall { work, session, secrets, .. } = again;
         match promoted.call_as(context, password, work, session, secrets) {
@@ -276,7 +278,7 @@ impl LdapDirectory {
             page_size: 0,
             dereference: Default::default(),
         });
-        let call = self.call(context, vec![search], false, Vec::new())?;
+        let call = self.call(context, vec![search], MissingEntry::Fails, Vec::new())?;
         match self.ask(context, call).await {
             Ok(FarEndAnswer::Entries { entries, .. }) => {
                 Ok(entries.into_iter().map(|entry| entry.dn).collect())
@@ -404,16 +406,17 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
     Ok(Response::Empty)
 }
 
-/// Writes down which of the two passwords is the one: the pending one if `is_set`.
+/// Writes down which of the two passwords holds.
 ///
 /// # Errors
-/// When somebody wrote another one meanwhile although this one is set.
+/// When somebody wrote another one meanwhile although the pending one holds.
 pub(super) async fn settle_root(
     context: &EngineContext<'_>,
     directory: &LdapDirectory,
-    is_set: bool,
+    holds: RootPassword,
 ) -> Result<Option<LdapDirectory>, Error> {
     let pending = directory.pending.expose_secret();
+    let is_set = holds == RootPassword::Pending;
     let settled = context.storage.transact(RECORD, |transaction| {
         let Some(found) = transaction.get(RECORD)? else { return Ok(None) };
         let mut directory = LdapDirectory::decode(&found.value)?;
@@ -463,7 +466,7 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
     let left = find(&call.storage)?;
     if left.has_pending() {
         match taken_password(&call, left.login_checks(&call)?).await {
-            TakenPassword::Pending => drop(settle_root(&call, &left, true).await?),
+            TakenPassword::Pending => drop(settle_root(&call, &left, RootPassword::Pending).await?),
             TakenPassword::Current => {}
             TakenPassword::Unclear(failure) => return Err(left.unclear(doing, &failure)),
         }
@@ -471,13 +474,15 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
     let directory = begin_root(&call).await?;
     let pending = directory.pending.clone();
     let set = vec![directory.set_password(&directory.reach.bind_dn, &pending)];
-    let asked = directory.call(&call, set, false, vec![pending])?;
+    let asked = directory.call(&call, set, MissingEntry::Fails, vec![pending])?;
     let outcome = call.far_ends.ask(asked).await;
     let taken = taken_password(&call, directory.login_checks(&call)?).await;
     match RootOutcome::of(outcome.map(drop), taken) {
-        RootOutcome::Set => settle_root(&call, &directory, true).await.map(|_| Response::Empty),
+        RootOutcome::Set => {
+            settle_root(&call, &directory, RootPassword::Pending).await.map(|_| Response::Empty)
+        }
         RootOutcome::Refused(failure) => {
-            settle_root(&call, &directory, false).await?;
+            settle_root(&call, &directory, RootPassword::Current).await?;
             Err(directory.failed(doing, &failure))
         }
         RootOutcome::Unclear(failure) => Err(directory.unclear(doing, &failure)),

@@ -10,10 +10,8 @@
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
-use kallisto_engine::far_end::LdapOperation;
-use kallisto_engine::{
-    Call, EngineContext, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease, RoleTtl,
-};
+use kallisto_engine::far_end::{LdapOperation, MissingEntry};
+use kallisto_engine::{Call, EngineContext, LeaseCall, Leftover, MakeFailure, NewLease, RoleTtl};
 use kallisto_ldap::{dn, ldif};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -281,21 +279,25 @@ async fn create(
     ends: Timestamp,
 ) -> Result<Json, MakeFailure> {
     // Behind the lease: see `leased`.
-    directory::find(&call.storage)
-        .map_err(|error| MakeFailure { error, left: Leftover::Nothing })?;
+    let nothing = |error: Error| MakeFailure { error, left: Leftover::Nothing };
+    directory::find(&call.storage).map_err(nothing)?;
     let times = (call.now, ends);
     let bad = |why: String| Error::invalid(format!("failed to execute the LDIF: {why}"));
-    let operations = entry.operations(&role.creation, Some(&password), times).map_err(bad)?;
+    let operations = entry
+        .operations(&role.creation, Some(&password), times)
+        .map_err(|why| nothing(bad(why)))?;
     let dns = ldif::names(&operations);
-    let asked = directory.call(&call, operations, false, vec![password.clone()])?;
+    let asked = directory
+        .call(&call, operations, MissingEntry::Fails, vec![password.clone()])
+        .map_err(nothing)?;
     if let Err(failure) = directory.ask(&call, asked).await {
         let error = directory.failed("failed to make the entry", &failure);
-        if matches!(failure, FarEndFailure::NothingDone(_)) {
-            return Err(MakeFailure { error, left: Leftover::Nothing });
+        if failure.did_nothing() {
+            return Err(nothing(error));
         }
         if !role.rollback.is_empty() {
             let back = entry.operations(&role.rollback, None, times).map_err(bad)?;
-            let back = directory.call(&call, back, true, Vec::new())?;
+            let back = directory.call(&call, back, MissingEntry::Passes, Vec::new())?;
             if let Err(error) = directory.ask(&call, back).await {
                 // The revocation of the lease comes after it.
                 tracing::debug!(%error, "a rollback at a directory failed");
@@ -331,7 +333,7 @@ pub(super) async fn end_lease(call: &LeaseCall<'_>) -> Result<(), Error> {
     let directory = directory::find(&call.storage)?;
     let operations = entry.operations(&deletion, None, (call.now, call.now));
     let operations = operations.map_err(|why| Error::invalid(format!("deletion_ldif: {why}")))?;
-    let asked = directory.call(call, operations, true, Vec::new())?;
+    let asked = directory.call(call, operations, MissingEntry::Passes, Vec::new())?;
     let asked = directory.ask(call, asked).await;
     asked.map(drop).map_err(|failure| directory.failed("failed to delete the entry", &failure))
 }

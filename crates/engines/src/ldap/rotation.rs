@@ -2,6 +2,7 @@
 
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields};
+use kallisto_engine::far_end::{MissingEntry, RootPassword};
 use kallisto_engine::{EngineContext, FarEndCall, FarEndFailure};
 
 use super::directory::{self, LdapDirectory};
@@ -63,7 +64,7 @@ impl Rotation {
         match step {
             ChangeStep::Set(password) => {
                 let set = vec![directory.set_password(&self.dn, password)];
-                directory.call(context, set, false, vec![password.clone()])
+                directory.call(context, set, MissingEntry::Fails, vec![password.clone()])
             }
             ChangeStep::Check(password) => directory.check_entry(context, &self.dn, password),
         }
@@ -180,10 +181,10 @@ async fn settle_open_root(context: &EngineContext<'_>, now: i64) -> Result<(), E
     let checks = directory.login_checks(context)?;
     match rotation::taken_password_by_job(context, &id, checks) {
         Some(TakenPassword::Pending) => {
-            directory::settle_root(context, &directory, true).await.map(drop)
+            directory::settle_root(context, &directory, RootPassword::Pending).await.map(drop)
         }
         Some(TakenPassword::Current) => {
-            directory::settle_root(context, &directory, false).await.map(drop)
+            directory::settle_root(context, &directory, RootPassword::Current).await.map(drop)
         }
         // It is asked again.
         Some(TakenPassword::Unclear(_)) | None => Ok(()),

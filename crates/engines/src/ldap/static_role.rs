@@ -64,16 +64,19 @@ fn named(call: &Call<'_>) -> Result<(String, Option<Rotation>), Error> {
     Ok((key, found))
 }
 
-fn change(rotation: &mut Rotation, fields: Fields<'_>, is_new: bool) -> Result<(), Error> {
+/// The entry as these fields make it of the one before, which stays the same entry.
+fn changed(before: Option<&Rotation>, fields: Fields<'_>) -> Result<Rotation, Error> {
+    let mut rotation = before.cloned().unwrap_or_default();
     for (name, text) in [("username", &mut rotation.username), ("dn", &mut rotation.dn)] {
         if let Some(given) = fields.string(name)?.filter(|given| !given.is_empty()) {
             let is_same = given.eq_ignore_ascii_case(text) || dn::is_same(&given, text);
-            if !is_new && !is_same {
-                return Err(Error::invalid(format!("cannot update static account {name}")));
-            }
-            // The spelling of one that is there stays the directory's.
-            if is_new {
-                *text = given;
+            match before {
+                None => *text = given,
+                // Its spelling stays the directory's.
+                Some(_) if is_same => {}
+                Some(_) => {
+                    return Err(Error::invalid(format!("cannot update static account {name}")));
+                }
             }
         }
     }
@@ -94,7 +97,7 @@ fn change(rotation: &mut Rotation, fields: Fields<'_>, is_new: bool) -> Result<(
     if !rotation.dn.is_empty() && !dn::is_dn(&rotation.dn) {
         return Err(Error::invalid(format!("dn: {:?} is no name of an entry", rotation.dn)));
     }
-    Ok(())
+    Ok(rotation)
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
@@ -104,8 +107,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let fields = Fields::new(&body);
     let directory = directory::find(&call.storage)?;
     let skips = fields.boolean("skip_import_rotation")?.unwrap_or(directory.skips_import);
-    let mut planned = before.unwrap_or_default();
-    change(&mut planned, fields, is_new)?;
+    let mut planned = changed(before.as_ref(), fields)?;
     if is_new {
         planned.dn = match planned.dn.is_empty() {
             true => directory.find_dn(&call, &planned.username).await?,
@@ -116,11 +118,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let now = call.now.as_second();
     let written = call.storage.transact(&key, |transaction| {
         let mut rotation = match transaction.get(&key)? {
-            Some(found) => {
-                let mut found = Rotation::decode(&found.value)?;
-                change(&mut found, fields, false)?;
-                found
-            }
+            Some(found) => changed(Some(&Rotation::decode(&found.value)?), fields)?,
             None => planned.clone(),
         };
         manage(transaction, &rotation, &key)?;

@@ -464,6 +464,9 @@ fn an_entry_that_was_there_before_is_left_alone() {
     let why = refused(&mount, Read, "creds/r", "");
     assert!(why.contains("entryAlreadyExists"), "{why}");
     assert_eq!(directory.lock().unwrap().changes, 1, "nothing is rolled back");
+    directory.lock().unwrap().mood = Mood::IsDown;
+    mount.ask(0, Read, "creds/r", "").unwrap_err();
+    assert_eq!(mount.leased().len(), 0, "there is nothing that a lease would have to delete");
 }
 
 #[test]

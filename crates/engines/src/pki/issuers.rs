@@ -24,6 +24,12 @@ const BUNDLE_BYTES_MIN: usize = 75;
 
 const IS_DEFAULT: &str = "This issuer is currently configured as the default issuer for this mount; operations such as \
      certificate issuance may not work until a new default issuer is selected.";
+const IS_SELF_SIGNED: &str = "This issuer is a self-signed (potentially root) certificate. This means it may not be considered \
+     revoked if there is not an external, cross-signed variant of this certificate. This issuer's \
+     serial number will not appear on its own CRL.";
+const HAS_NO_PARENT: &str = "This issuer lacks another parent issuer within the mount. This means it will not appear on any \
+     other CRLs and may not be considered revoked by clients. Consider adding this issuer to its \
+     issuer's CRL as well if it is not self-signed.";
 const ROOT_DELETED: &str = "DELETE /root deletes all keys and issuers; prefer the new DELETE /key/:key_ref and DELETE \
      /issuer/:issuer_ref for finer granularity, unless removal of all keys and issuers is desired.";
 
@@ -233,23 +239,31 @@ pub(super) async fn delete_root(call: Call<'_>) -> Result<Response, Error> {
 /// Takes the right to issue from an issuer; its certificate is revoked by who signed it, if that is here.
 pub(super) async fn revoke(call: Call<'_>) -> Result<Response, Error> {
     let now = call.now;
-    let (id, is_default, certificate) = change(&call, |change| {
+    let (id, warnings, certificate) = change(&call, |change| {
         let issuer = change.state.issuer(call.params.get("ref"))?;
-        let is_default = change.state.issuer_defaults.default == Some(issuer.id);
         let certificate = Arc::clone(&issuer.certificate);
         if issuer.revoked_at.is_some() {
-            return Ok((issuer.id, false, certificate));
+            return Ok((issuer.id, Vec::new(), certificate));
         }
         let mut new = (*issuer).clone();
         new.revoked_at = Some(now);
         new.usage.issues = false;
         change.put_issuer(&new)?;
-        Ok((issuer.id, is_default, certificate))
+        Ok((issuer.id, revocation_warnings(change.state, issuer.id), certificate))
     })
     .await?;
     super::revoke::revoke_issuer(&call, &certificate).await?;
-    let warnings = if is_default { vec![IS_DEFAULT.to_owned()] } else { Vec::new() };
     shown_by_id(&call, id, warnings)
+}
+
+/// What whoever revokes an issuer may not expect.
+fn revocation_warnings(state: &PkiState, id: IssuerId) -> Vec<String> {
+    let warnings = [
+        (state.signers(id).any(|signer| signer == id), IS_SELF_SIGNED),
+        (!state.signers(id).any(|signer| signer != id), HAS_NO_PARENT),
+        (state.issuer_defaults.default == Some(id), IS_DEFAULT),
+    ];
+    warnings.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned()).collect()
 }
 
 /// What is in a bundle.

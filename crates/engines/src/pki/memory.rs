@@ -36,9 +36,6 @@ pub(super) const ACME: &str = "config/acme";
 pub(super) const AUTO_TIDY: &str = "config/auto-tidy";
 pub(super) const TIDY: &str = "tidy/status";
 
-/// Longest chain.
-const CHAIN_MAX: usize = 32;
-
 /// One who signs.
 #[derive(Default)]
 pub(super) struct Signing {
@@ -90,7 +87,7 @@ pub(super) struct PkiState {
     keys_by_name: HashMap<String, IssuerId>,
     keys_by_spki: HashMap<Vec<u8>, IssuerId>,
     /// Who signed whom, checked once.
-    parents: HashMap<IssuerId, Vec<IssuerId>>,
+    pub(super) parents: HashMap<IssuerId, Vec<IssuerId>>,
 }
 
 /// The decoded state, and the lists that were made of it.
@@ -502,33 +499,6 @@ impl PkiState {
     pub(super) fn issuers_named(&self, subject: &[u8]) -> impl Iterator<Item = &Arc<Issuer>> {
         let ids = self.issuers_by_subject.get(subject).into_iter().flatten();
         ids.filter_map(|id| self.issuers.get(id))
-    }
-
-    /// An issuer and those above it, itself first.
-    pub(super) fn chain(&self, issuer: &Arc<Issuer>) -> Vec<Arc<Issuer>> {
-        if let Some(manual) = &issuer.manual_chain {
-            return manual.iter().filter_map(|id| self.issuers.get(id)).cloned().collect();
-        }
-        let mut chain = vec![Arc::clone(issuer)];
-        // The way ends at a root, or where nobody is above.
-        while chain.len() < CHAIN_MAX {
-            let Some(last) = chain.last() else { break };
-            if last.certificate.issuer == last.certificate.subject {
-                break;
-            }
-            let parents = self.parents.get(&last.id).into_iter().flatten();
-            let parents = parents.filter_map(|id| self.issuers.get(id));
-            let parents = parents.filter(|one| !chain.iter().any(|seen| seen.id == one.id));
-            let best = parents.max_by_key(|one| {
-                let is_root = one.certificate.issuer == one.certificate.subject;
-                (is_root, one.certificate.not_after)
-            });
-            match best.cloned() {
-                Some(parent) => chain.push(parent),
-                None => break,
-            }
-        }
-        chain
     }
 
     /// Who signs for a scope: an issuer with a key that may.

@@ -30,6 +30,7 @@ mod answer;
 mod attacks;
 mod ca_sign;
 mod certs;
+mod chain;
 mod config;
 mod generate;
 mod given;

@@ -7,7 +7,7 @@
 //! - An answer is given again only while it says what is known at that moment: whether the certificate is revoked is looked up first, so a revocation
 //!   is told at once.
 //! - What the request is about is not read again while nothing changed that could tell it otherwise ([`PkiState::ocsp_revision`]).
-//! - It is given again only while the same issuer and key would sign it.
+//! - It is given again only while the same issuer and key would sign it, and let it hold for as long.
 //! - When it is full, the answer that was signed the longest ago goes, and no other.
 //! - What repeats a nonce, or was made for several certificates, is never kept.
 //! - It holds no private key: those who signed are known by weak references.
@@ -38,6 +38,8 @@ struct KeptAnswer {
     about: AskedCertificate,
     issuer: Weak<Issuer>,
     key: Weak<PkiKey>,
+    /// For how long it says that it holds, in seconds.
+    expiry_secs: i64,
     made_at: i64,
     /// When it is no longer given again, in seconds since 1970.
     reused_until: i64,
@@ -116,6 +118,7 @@ impl OcspCache {
         let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = answers.by_request.get(request)?;
         let is_same = kept.status == saying.status
+            && kept.expiry_secs == saying.expiry_secs
             && std::ptr::eq(kept.issuer.as_ptr(), Arc::as_ptr(saying.issuer))
             && std::ptr::eq(kept.key.as_ptr(), Arc::as_ptr(saying.key));
         (is_same && kept.is_recent(saying.now)).then(|| kept.answer.clone())
@@ -150,6 +153,7 @@ impl OcspCache {
             about: saying.about,
             issuer: Arc::downgrade(saying.issuer),
             key: Arc::downgrade(saying.key),
+            expiry_secs: saying.expiry_secs,
             made_at: saying.now,
             reused_until: saying.now.saturating_add(reuse_secs),
             answer: answer.to_vec(),
@@ -171,6 +175,7 @@ mod tests {
             about: AskedCertificate { scope: ListScope::of(b"", b""), serial, revision: 0 },
             issuer: Weak::new(),
             key: Weak::new(),
+            expiry_secs: 0,
             made_at,
             reused_until: made_at + REUSE_SECS_MAX,
             answer: Vec::new(),

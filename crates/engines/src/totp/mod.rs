@@ -3,13 +3,15 @@
 //! A mount is a *generator* for keys that another service made (`keys/NAME` with its `url` or `key`, `GET code/NAME` gives the code of now) and
 //! a *provider* for keys that it makes itself (`generate`, of which whoever logs in gets the QR code; `POST code/NAME` checks a code).
 //!
-//! In the mount's storage: `key/NAME` is a key, `tries/NAME` what was tried with it.
+//! In the mount's storage: `key/NAME` is a key, `tries/NAME` what was tried with it, `left/NAME` what is [`left`] of one that was deleted.
 //!
 //! Invariants:
 //! - A code is good once: the periods whose codes were taken are kept in the transaction that takes one, so of any number of tries at once,
-//!   at any server, one is told that it is valid.
+//!   at any server, one is told that it is valid. They belong to the secret: a key that is written or made again with the same one keeps them.
 //! - Of each key, [`WRONG_TRIES_MAX`] wrong codes are looked at in a period; the count is a record, and outlives a change of leader.
 //! - No answer holds a key but that to its making.
+
+mod left;
 
 use std::time::Duration;
 
@@ -111,10 +113,19 @@ async fn write(call: Call<'_>) -> Result<Response, Error> {
         }
     };
     let (record, tries) = (key_record(name), tries_record(name));
+    let past = left::past(&call, seconds(&call));
     call.storage
         .transact(&record, |transaction| {
-            // What was tried with another key says nothing of this one.
-            transaction.delete(&tries)?;
+            let before = transaction.get(&record)?;
+            let before = before.and_then(|record| TotpKey::decode(&record.value).ok());
+            let known = left::take_back(transaction, name, &key)?;
+            match (before, known) {
+                (Some(before), _) if before.fingerprint() == key.fingerprint() => {}
+                (None, Some(known)) => transaction.put(&tries, known.encode())?,
+                // What was tried with another key says nothing of this one.
+                _ => transaction.delete(&tries)?,
+            }
+            left::sweep(transaction, &past, name)?;
             transaction.put(&record, key.encode())
         })
         .await?;
@@ -124,13 +135,21 @@ async fn write(call: Call<'_>) -> Result<Response, Error> {
 async fn delete(call: Call<'_>) -> Result<Response, Error> {
     let name = call.name("name")?;
     let (record, tries) = (key_record(name), tries_record(name));
+    let now = seconds(&call);
+    let past = left::past(&call, now);
     call.storage
         .transact(&record, |transaction| {
-            if transaction.get(&record)?.is_some() {
+            if let Some(key) = transaction.get(&record)? {
+                let tried = transaction.get(&tries)?;
                 transaction.delete(&record)?;
                 transaction.delete(&tries)?;
+                let tried = tried.and_then(|tried| Tries::decode(&tried.value).ok());
+                // What is damaged can be deleted too.
+                if let (Ok(key), Some(tried)) = (TotpKey::decode(&key.value), tried) {
+                    left::leave(transaction, name, (&key, tried), now)?;
+                }
             }
-            Ok(())
+            left::sweep(transaction, &past, name)
         })
         .await?;
     Ok(Response::Empty)

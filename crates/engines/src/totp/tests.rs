@@ -3,6 +3,7 @@
 use kallisto_api::json::Map;
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
+use super::left::SWEPT_MAX;
 use super::*;
 use crate::testing::Mount;
 
@@ -234,4 +235,82 @@ fn wrong_codes_are_looked_at_five_times_a_period() {
         assert_eq!(check(&mount, NOW, code), Err(Error::TooManyTries { retry_after_secs: left }));
     }
     assert_eq!(check(&mount, NOW + 30, &here), Ok("true".into()), "the next period begins anew");
+}
+
+/// RFC 6238, section 5.2: a code is taken once, whatever becomes of the record of its key.
+#[test]
+fn a_code_that_was_taken_is_not_taken_by_the_same_key_made_again() {
+    const USED: &str = "code already used; wait until the next time period";
+    let body = format!(r#"{{"key":"{SECRET}"}}"#);
+    let mount = with_key(&body);
+    let here = code_at(&mount, NOW);
+    let next = code_at(&mount, NOW + 30);
+    assert_eq!(check(&mount, NOW, &here), Ok("true".into()));
+    let is_used = |why: &str| {
+        assert_eq!(refusal_of(check(&mount, NOW, &here)), USED, "{why}");
+    };
+    let write = |body: &str| mount.ask(NOW, Update, "keys/k", body).unwrap();
+    write(&body);
+    is_used("written again");
+    let ends = |mount: &Mount| mount.names_in("left/") + mount.names_in("ends/");
+    for _ in 0..2 {
+        mount.ask(NOW, Delete, "keys/k", "").unwrap();
+        assert_eq!(ends(&mount), 2);
+        // A deletion of what is not there leaves what is left.
+        mount.ask(NOW, Delete, "keys/k", "").unwrap();
+        write(&body);
+        is_used("made again");
+        assert_eq!(ends(&mount), 0);
+    }
+    // Settings of the same key do not matter, nor what was tried while they were others.
+    write(&format!(r#"{{"key":"{SECRET}","skew":0}}"#));
+    assert_eq!(check(&mount, NOW + 30, &next), Ok("true".into()));
+    write(&body);
+    assert_eq!(refusal_of(check(&mount, NOW + 30, &here)), USED, "skew");
+    // Another key has codes of its own, and those are good.
+    let other = r#"{"key":"MFRGGZDFMZTWQ2LK"}"#;
+    for deletes in [false, true] {
+        if deletes {
+            mount.ask(NOW, Delete, "keys/k", "").unwrap();
+        }
+        write(other);
+        assert_eq!(check(&mount, NOW, &code_at(&mount, NOW)), Ok("true".into()));
+        write(&body);
+        assert_eq!(check(&mount, NOW, &here), Ok("true".into()));
+    }
+}
+
+fn refusal_of(answer: Result<String, Error>) -> String {
+    answer.unwrap_err().to_string()
+}
+
+/// What stays of a key that was deleted goes once its last code could not be taken anyway.
+#[test]
+fn what_is_left_of_deleted_keys_goes_when_their_codes_are_past() {
+    let mount = mount();
+    let body = format!(r#"{{"key":"{SECRET}"}}"#);
+    let write = |at: i64, name: &str| mount.ask(at, Update, &format!("keys/{name}"), &body);
+    let count = 3 * SWEPT_MAX;
+    for number in 0..count {
+        let name = format!("k{number}");
+        write(NOW, &name).unwrap();
+        let code = Mount::text(&mount.ask(NOW, Read, &format!("code/{name}"), "").unwrap(), "code");
+        let body = format!(r#"{{"code":"{code}"}}"#);
+        mount.ask(NOW, Update, &format!("code/{name}"), &body).unwrap();
+        mount.ask(NOW, Delete, &format!("keys/{name}"), "").unwrap();
+    }
+    let left = |folder: &str| mount.names_in(folder);
+    assert_eq!((left("left/"), left("ends/")), (count, count));
+    // The codes are those of a period that began 11 seconds before; the one after it has to go by.
+    let past = NOW - 11 + 60;
+    write(past - 1, "other").unwrap();
+    assert_eq!((left("left/"), left("ends/")), (count, count));
+    for swept in 1..=3 {
+        write(past, "other").unwrap();
+        let rest = count - swept * SWEPT_MAX;
+        assert_eq!((left("left/"), left("ends/")), (rest, rest));
+    }
+    // Of what nobody took a code of, nothing stays.
+    mount.ask(past, Delete, "keys/other", "").unwrap();
+    assert_eq!(mount.names(), Vec::<String>::new());
 }

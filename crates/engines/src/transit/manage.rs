@@ -32,6 +32,8 @@ pub(super) async fn create(transit: &TransitHandler<'_>, name: &str) -> Result<R
     };
     let kind = KeyKind::named(&named)
         .ok_or_else(|| Error::invalid(format!("unknown key type {named}")))?;
+    // Where there is a key of this name too, for which it is not looked at any more.
+    spec.check(kind).map_err(refusal)?;
     let now_ns = transit.call.request.now_ns();
     let created = transit.create(name, kind, move || TransitKey::make(kind, &spec, now_ns)).await?;
     let (Created::New(key) | Created::Existing(key)) = created;
@@ -208,4 +210,36 @@ fn versions(listed: &[Listed]) -> Map {
         ]),
     };
     listed.iter().map(|listed| (listed.version.to_string(), one(listed))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::Update;
+
+    use super::super::ENGINE;
+    use super::*;
+    use crate::testing::Mount;
+
+    #[test]
+    fn what_makes_no_key_is_refused_where_there_is_one_too() {
+        let mount = Mount::new(&ENGINE);
+        let ask = |path: &str, body: &str| mount.ask(1_800_000_000, Update, path, body);
+        ask("keys/there", "").unwrap();
+        for body in [
+            r#"{"auto_rotate_period":"30m"}"#,
+            r#"{"auto_rotate_period":"-1h"}"#,
+            r#"{"type":"hmac","key_size":16}"#,
+            r#"{"type":"hmac","key_size":513}"#,
+            r#"{"key_size":32}"#,
+            r#"{"type":"rsa-2048","derived":true}"#,
+            r#"{"convergent_encryption":true}"#,
+            r#"{"type":"aes"}"#,
+        ] {
+            let refused = ask("keys/new", body);
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{body}: {refused:?}");
+            assert_eq!(ask("keys/there", body), refused, "{body}");
+        }
+        let kept = ask("keys/there", r#"{"type":"hmac","key_size":32,"auto_rotate_period":"1h"}"#);
+        assert_eq!(Mount::text(&kept.unwrap(), "type"), "aes256-gcm96");
+    }
 }

@@ -130,6 +130,9 @@ fn valid(valid: bool) -> Map {
     Map::from([("valid".to_owned(), valid.into())])
 }
 
+/// What a request without a proof is told.
+const NEITHER: &str = "neither a 'signature' nor an 'hmac' were given to verify";
+
 /// What the inputs are to be verified against: all against the same.
 fn proof(inputs: &Inputs<'_>) -> Result<VerifyProof, Error> {
     let has =
@@ -137,11 +140,16 @@ fn proof(inputs: &Inputs<'_>) -> Result<VerifyProof, Error> {
     let count = |field| inputs.items().map(|item| has(item, field)).sum::<usize>();
     let (signatures, hmacs, all) = (count("signature"), count("hmac"), inputs.items().count());
     let refuse = |why: &str| Err(Error::invalid(why));
+    let is_empty = |item: &Map, field: &str| item.get(field).and_then(Json::as_str) == Some("");
     match (inputs, signatures, hmacs) {
-        (Inputs::One(_), 1, 1) => refuse("provide one of 'signature' or 'hmac'"),
-        (Inputs::One(_), 0, 0) => {
-            refuse("neither a 'signature' nor an 'hmac' were given to verify")
-        }
+        // Of two, one that is empty is none: clients send all fields that they know.
+        (Inputs::One(item), 1, 1) => match (is_empty(item, "signature"), is_empty(item, "hmac")) {
+            (false, true) => Ok(VerifyProof::Signature),
+            (true, false) => Ok(VerifyProof::Hmac),
+            (true, true) => refuse(NEITHER),
+            (false, false) => refuse("provide one of 'signature' or 'hmac'"),
+        },
+        (Inputs::One(_), 0, 0) => refuse(NEITHER),
         (_, 0, 0) => refuse("no batch_input elements have 'signature' or 'hmac'"),
         (_, signatures, 0) if signatures == all => Ok(VerifyProof::Signature),
         (_, 0, hmacs) if hmacs == all => Ok(VerifyProof::Hmac),
@@ -301,4 +309,33 @@ fn salt(fields: Fields<'_>) -> Result<SaltBytes, Error> {
     let count = usize::try_from(count)
         .map_err(|_| Error::invalid(format!("salt length is invalid: {count}")))?;
     Ok(SaltBytes::Bytes(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::Update;
+
+    use super::super::ENGINE;
+    use crate::testing::Mount;
+
+    #[test]
+    fn an_empty_text_is_no_second_proof() {
+        let mount = Mount::new(&ENGINE);
+        let ask = |path: &str, body: &str| mount.ask(1_800_000_000, Update, path, body);
+        ask("keys/k", r#"{"type":"ed25519"}"#).unwrap();
+        let proof = |path: &str, field: &str| {
+            Mount::text(&ask(path, r#"{"input":"YWJj"}"#).unwrap(), field)
+        };
+        let (signature, hmac) = (proof("sign/k", "signature"), proof("hmac/k", "hmac"));
+        for (signature, hmac) in [(signature.as_str(), ""), ("", hmac.as_str())] {
+            let body = format!(r#"{{"input":"YWJj","signature":"{signature}","hmac":"{hmac}"}}"#);
+            assert_eq!(Mount::text(&ask("verify/k", &body).unwrap(), "valid"), "true", "{body}");
+        }
+        let why = |signature: &str, hmac: &str| {
+            let body = format!(r#"{{"input":"YWJj","signature":"{signature}","hmac":"{hmac}"}}"#);
+            ask("verify/k", &body).unwrap_err().to_string()
+        };
+        assert_eq!(why(&signature, &hmac), "provide one of 'signature' or 'hmac'");
+        assert_eq!(why("", ""), "neither a 'signature' nor an 'hmac' were given to verify");
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use kallisto_engine::AllowedAddresses;
-use kallisto_engine::far_end::{FarEndPool, FarEndProtocol, FarEndTls};
+use kallisto_engine::far_end::{FarEndPool, FarEndProtocol, FarEndTls, MissingEntry};
 use secrecy::SecretString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -62,7 +62,7 @@ fn worked(
                 }
             }
         });
-        let search = LdapWork { operations, passes_missing: false };
+        let search = LdapWork { operations, missing: MissingEntry::Fails };
         let mut session =
             open(&far_end, &login, false, Instant::now() + Duration::from_secs(5)).await?;
         let outcome = session.run(&FarEndWork::Ldap(search)).await;

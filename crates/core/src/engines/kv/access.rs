@@ -5,7 +5,6 @@ use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::ReadCall;
 use crate::dispatch::route_handler::RouteCall;
-use crate::limits::ENTRY_BYTES_MAX;
 use crate::records::attribution::Author;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
@@ -72,13 +71,7 @@ pub(crate) fn check_entry_path(path: &str) -> Result<(), Error> {
 
 /// Refuses an entry over its limit.
 pub(crate) fn check_entry_size(text: &[u8]) -> Result<(), Error> {
-    if text.len() > ENTRY_BYTES_MAX {
-        return Err(Error::TooLarge(format!(
-            "entry of {} bytes is over the limit of {ENTRY_BYTES_MAX}",
-            text.len()
-        )));
-    }
-    Ok(())
+    kallisto_engine::storage::check_entry_size("entry", text)
 }
 
 /// The failure of a record that was stored by us and cannot be read back.
@@ -89,6 +82,7 @@ pub(crate) fn damaged(error: crate::records::kv::MalformedKv) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::ENTRY_BYTES_MAX;
 
     #[test]
     fn the_longest_entry_is_taken_and_a_longer_one_refused() {

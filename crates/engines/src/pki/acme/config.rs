@@ -116,6 +116,33 @@ fn default_policy(text: &str) -> Result<DefaultPolicy, Error> {
     }
 }
 
+/// Refuses a name that no role has.
+fn check_role(state: &PkiState, role: &str, what: &str) -> Result<(), Error> {
+    if state.roles.contains_key(role) {
+        return Ok(());
+    }
+    let hint = warn_of_case(state, role).map_or_else(String::new, |hint| format!(". {hint}"));
+    Err(Error::invalid(format!("{what}: role does not exist{hint}")))
+}
+
+/// The names in a list that lets some through: none where it lets all.
+///
+/// # Errors
+/// [`Error::Invalid`] for a list that lets none through, or has the sign for all beside names.
+fn concrete<'a>(list: &'a [String], field: &str, kind: &str) -> Result<&'a [String], Error> {
+    if list.is_empty() {
+        return Err(Error::invalid(format!(
+            "{field} must take a non-zero length value; specify '*' as the value to allow anything \
+             or specify enabled=false to disable ACME entirely"
+        )));
+    }
+    match list.iter().position(|name| name == "*") {
+        None => Ok(list),
+        Some(_) if list.len() == 1 => Ok(&[]),
+        Some(at) => Err(Error::invalid(format!("cannot use '*' as {kind} name at index {at}"))),
+    }
+}
+
 impl AcmeConfig {
     /// Changes what a request gives.
     fn update(&self, given: GivenFields<'_>) -> Result<Self, Error> {
@@ -168,6 +195,34 @@ impl AcmeConfig {
             return Err(Error::invalid(format!(
                 "default_directory_policy is the role {role}, which is not among allowed_roles"
             )));
+        }
+        Ok(())
+    }
+
+    /// Refuses names of what is not there, and lists without any: ACME would be dead without a word. Settings that the request does not give are
+    /// as they were taken, and looked at only when it turns ACME on.
+    fn check_names(&self, state: &PkiState, given: GivenFields<'_>) -> Result<(), Error> {
+        let turns_on = self.is_enabled && given.has("enabled");
+        let checks = |name: &str| turns_on || given.has(name);
+        if let DefaultPolicy::Role(role) = &self.default_policy
+            && checks("default_directory_policy")
+        {
+            let what = format!("default directory policy role {role} is not a valid ACME role");
+            check_role(state, role, &what)?;
+        }
+        if checks("allowed_roles") {
+            for role in concrete(&self.allowed_roles, "allowed_roles", "role")? {
+                check_role(state, role, &format!("allowed_role {role} is not a valid acme role"))?;
+            }
+        }
+        if checks("allowed_issuers") {
+            for issuer in concrete(&self.allowed_issuers, "allowed_issuers", "issuer")? {
+                state.issuer(issuer).map_err(|why| {
+                    Error::invalid(format!(
+                        "failed validating allowed_issuers: unable to fetch issuer: {issuer}: {why}"
+                    ))
+                })?;
+            }
         }
         Ok(())
     }
@@ -233,14 +288,17 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
+    let given = GivenFields::of(&body);
+    let memory: &Pki = call.memory()?;
     let damaged = || Error::internal(&"the record of a setting is damaged");
     let config = call.storage.transact(ACME, |transaction| {
         let known = match transaction.get(ACME)? {
             None => AcmeConfig::default(),
             Some(record) => AcmeConfig::decode(&record.value).ok_or_else(damaged)?,
         };
-        let config = known.update(GivenFields::of(&body))?;
+        let config = known.update(given)?;
         config.check()?;
+        config.check_names(&memory.read(), given)?;
         let cluster = match transaction.get(CLUSTER)? {
             None => ClusterUrls::default(),
             Some(record) => ClusterUrls::decode(&record.value).ok_or_else(damaged)?,
@@ -254,7 +312,6 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
         Ok(config)
     });
     let config = config.await?;
-    let memory: &Pki = call.memory()?;
     let warnings = config.warnings(&memory.read());
     Ok(answer::data(config.shown(), warnings))
 }

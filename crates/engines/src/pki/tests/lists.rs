@@ -246,6 +246,21 @@ fn an_answer_is_given_again_while_it_is_true() {
     let short = ask(NOW + 200);
     assert_eq!(ask(NOW + 204), short);
     assert_ne!(ask(NOW + 205), short);
+    // It does not hold for longer than the settings say, once they say so: produced, this update and next update, or no next one.
+    let times = |answer: &[u8]| {
+        answer
+            .windows(4)
+            .filter(|part| part.starts_with(&[0x18, 15]) && part.ends_with(b"20"))
+            .count()
+    };
+    let long = r#"{"ocsp_expiry":"12h"}"#;
+    mount.ask(NOW, Update, "config/crl", long).unwrap();
+    let held = ask(NOW + 250);
+    assert_eq!((times(&held), ask(NOW + 251)), (3, held));
+    mount.ask(NOW, Update, "config/crl", r#"{"ocsp_expiry":"0"}"#).unwrap();
+    assert_eq!(times(&ask(NOW + 252)), 2);
+    mount.ask(NOW, Update, "config/crl", long).unwrap();
+    assert_eq!(times(&ask(NOW + 253)), 3);
     // What is known comes first.
     let before = ask(NOW + 300);
     assert_eq!(ocsp_state(&before, &serial), GOOD);
@@ -486,5 +501,37 @@ fn a_list_is_signed_of_times_as_they_are_told() {
             r#"{{"crl_number":1,"revoked_certs":[{{"serial_number":"{serial}","revocation_time":{time}}}]}}"#
         );
         refusal(mount.ask(NOW, Update, "issuer/root/sign-revocation-list", &body));
+    }
+}
+
+/// Requests name an issuer by any hash of SHA-1 and SHA-2.
+#[test]
+fn an_issuer_is_found_by_whatever_hash_a_request_names_it() {
+    use aws_lc_rs::digest::{SHA256, SHA384, SHA512, digest};
+    let (mount, root) = with_root();
+    let serial = Serial::parse(&issued_serial(&mount, r#"{"common_name":"a"}"#)).unwrap();
+    // Lengths of 128 and more take a byte more.
+    let tlv = |tag: u8, parts: &[&[u8]]| {
+        let content = parts.concat();
+        let length = u8::try_from(content.len()).unwrap();
+        let head: &[u8] = if length < 0x80 { &[tag, length] } else { &[tag, 0x81, length] };
+        [head, &content].concat()
+    };
+    for (last, hash) in [(1, &SHA256), (2, &SHA384), (3, &SHA512)] {
+        let oid = [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, last];
+        let name = digest(hash, &root.subject_as_written);
+        let key = digest(hash, root.public.bits());
+        let request = |name: &[u8]| {
+            let algorithm = tlv(0x30, &[&tlv(6, &[&oid]), &[5, 0]]);
+            let hashes = [tlv(4, &[name]), tlv(4, &[key.as_ref()])].concat();
+            let id = tlv(0x30, &[&algorithm, &hashes, &tlv(2, &[serial.as_bytes()])]);
+            tlv(0x30, &[&tlv(0x30, &[&tlv(0x30, &[&tlv(0x30, &[&id])])])])
+        };
+        let state = |request: &[u8]| {
+            let (code, answer) = mount.raw(NOW, Update, "ocsp", request).unwrap();
+            (code, ocsp_state(&answer, &serial))
+        };
+        assert_eq!(state(&request(name.as_ref())), (200, 0x80), "good, by {last}");
+        assert_eq!(state(&request(key.as_ref())), (200, 0x82), "of another, by {last}");
     }
 }

@@ -1,5 +1,6 @@
 //! What a mount answers, from a root to its revocation list.
 
+mod chains;
 mod foreign;
 mod limits;
 mod lists;

@@ -3,7 +3,10 @@
 use kallisto_engine::{Class, Storage};
 
 use super::methods;
-use super::records::{Contexts, RULES, RULES_MAX, place, read_record, rules, storage, text, texts};
+use super::records::{
+    Contexts, LAST_METHOD, LAST_RULE, RULES, RULES_MAX, decode, place, read_record, rules, storage,
+    text, texts,
+};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -100,25 +103,25 @@ pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
     let rule = given(run, &run.call.object()?)?;
     let kept = storage(&run.context)?;
     let record = format!("{RULES}{name}");
-    let before = read_record(&kept, &record)?;
-    if before.is_none() && kept.list_some(RULES, RULES_MAX).len() >= RULES_MAX {
-        return Err(Error::invalid(format!("more than {RULES_MAX} login enforcements")));
-    }
-    let id = match &before {
-        Some(before) => text(before, "id").to_owned(),
-        None => random::make_uuid()?,
-    };
+    let drawn = random::make_uuid()?;
     Storage::new(&kept)
-        .transact("mfa/methods", |transaction| {
+        .transact(LAST_METHOD, |transaction| {
             // A method that is deleted meanwhile is missed here, and one that is being deleted sees this rule come.
             for method in texts(&rule, "mfa_method_ids") {
                 transaction.get(&format!("{}{method}", methods::METHODS))?;
             }
-            transaction.get("mfa/rules")?;
-            transaction.put("mfa/rules", id.as_bytes().to_vec())?;
+            // Nor does another rule come between the count and the commit.
+            transaction.get(LAST_RULE)?;
+            let before = transaction.get(&record)?;
+            let before = before.map(|before| decode(&before.value)).transpose()?;
+            if before.is_none() && kept.list_some(RULES, RULES_MAX).len() >= RULES_MAX {
+                return Err(Error::invalid(format!("more than {RULES_MAX} login enforcements")));
+            }
+            let id = before.as_ref().map_or(drawn.as_str(), |before| text(before, "id"));
+            transaction.put(LAST_RULE, id.as_bytes().to_vec())?;
             let mut rule = rule.clone();
             rule.insert("name".to_owned(), name.as_str().into());
-            rule.insert("id".to_owned(), id.as_str().into());
+            rule.insert("id".to_owned(), id.into());
             transaction.put(&record, Json::Object(rule).to_text())
         })
         .await?;

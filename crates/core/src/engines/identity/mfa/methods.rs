@@ -2,7 +2,9 @@
 
 use kallisto_totp::complete_method;
 
-use super::records::{Contexts, decode, place, read_record, rules, storage, text, texts};
+use super::records::{
+    Contexts, LAST_METHOD, LAST_RULE, decode, place, read_record, rules, storage, text, texts,
+};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -13,11 +15,11 @@ use crate::identity::names;
 use crate::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::NamespaceContext;
-use kallisto_engine::Storage;
+use kallisto_engine::{Storage, Transaction};
 
 pub(super) const METHODS: &str = "mfa/method/";
-/// Most methods of a namespace.
-const METHODS_MAX: usize = 256;
+/// Most methods that a namespace is given.
+pub(super) const METHODS_MAX: usize = 256;
 /// Wrong codes of somebody that are looked at in a period when nobody says, and at the most.
 const ATTEMPTS_DEFAULT: i64 = 5;
 const ATTEMPTS_MAX: i64 = 100;
@@ -56,7 +58,7 @@ pub(super) fn find<'c>(
 
 /// The methods of a namespace, by id.
 pub(super) fn all(storage: &EngineStorage<'_>) -> Result<Vec<Map>, Error> {
-    let ids = storage.list_some(METHODS, METHODS_MAX);
+    let ids = storage.list(METHODS)?;
     let read = ids.iter().map(|id| read_record(storage, &record_of(id)));
     read.filter_map(Result::transpose).collect()
 }
@@ -103,14 +105,25 @@ fn merged(known: Option<&Map>, body: &Map) -> Result<Map, Error> {
     Ok(method)
 }
 
+/// Refuses a method more than there may be. Every method that is made changes one record, so that none comes between the count and the
+/// commit.
+fn count_one_more(
+    kept: &EngineStorage<'_>,
+    transaction: &mut Transaction<'_>,
+    id: &str,
+) -> Result<(), Error> {
+    transaction.get(LAST_METHOD)?;
+    if kept.list_some(METHODS, METHODS_MAX).len() >= METHODS_MAX {
+        return Err(Error::invalid(format!("more than {METHODS_MAX} methods")));
+    }
+    transaction.put(LAST_METHOD, id.as_bytes().to_vec())
+}
+
 pub(super) async fn write(run: &RouteCall<'_>, id: Option<&str>) -> Result<Response, Error> {
     let mut body = run.call.object()?;
     // What is the server's to say.
     body.retain(|name, _| name != "id" && name != "type" && name != "name");
     let kept = storage(&run.context)?;
-    if id.is_none() && kept.list_some(METHODS, METHODS_MAX).len() >= METHODS_MAX {
-        return Err(Error::invalid(format!("more than {METHODS_MAX} methods")));
-    }
     let drawn = random::make_uuid()?;
     let known_id = id.map(str::to_owned);
     let id = known_id.clone().unwrap_or_else(|| drawn.clone());
@@ -119,11 +132,13 @@ pub(super) async fn write(run: &RouteCall<'_>, id: Option<&str>) -> Result<Respo
         return Err(Error::NotFound);
     }
     Storage::new(&kept)
-        .transact("mfa/methods", |transaction| {
+        .transact(LAST_METHOD, |transaction| {
             let known = transaction.get(&record)?;
             let known = known.map(|known| decode(&known.value)).transpose()?;
-            if known_id.is_some() && known.is_none() {
-                return Err(Error::NotFound);
+            match known_id {
+                Some(_) if known.is_none() => return Err(Error::NotFound),
+                Some(_) => {}
+                None => count_one_more(&kept, transaction, &id)?,
             }
             let mut method = merged(known.as_ref(), &body)?;
             method.insert("id".to_owned(), id.as_str().into());
@@ -159,11 +174,11 @@ pub(super) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
     let record = record_of(&id);
     let records = Storage::new(&kept);
     records
-        .transact("mfa/methods", |transaction| {
+        .transact(LAST_METHOD, |transaction| {
             let Some(known) = transaction.get(&record)? else { return Ok(()) };
             let known = decode(&known.value)?;
             // Every rule that is written changes this record.
-            transaction.get("mfa/rules")?;
+            transaction.get(LAST_RULE)?;
             let rules = rules(&kept)?;
             let names_it = |rule: &&Map| texts(rule, "mfa_method_ids").any(|of| of == id);
             if let Some(rule) = rules.iter().find(names_it) {

@@ -4,11 +4,11 @@
 //! codes that came for it. What a code is, and how often one may be tried, is said by `kallisto_totp`.
 //!
 //! In the engine storage of the identity mount: `mfa/method/ID`, `mfa/method-name/NAME` (which names which), `mfa/enforcement/NAME`,
-//! `mfa/secret/METHOD/ENTITY` and `mfa/tries/METHOD/ENTITY`. Methods and rules of a namespace hold in those inside it too; keys are kept
+//! `mfa/secret/METHOD/ENTITY` and `mfa/tries/METHOD/ENTITY`; in `mfa/rules` the id of the rule that was written last, in `mfa/methods` of the method that was made last. Methods and rules of a namespace hold in those inside it too; keys are kept
 //! beside their method.
 //!
 //! Invariants:
-//! - A rule that cannot be read refuses the login: nothing here fails open.
+//! - Every rule is asked, and one that cannot be read refuses the login: nothing here fails open.
 //! - A code is good once in the cluster, and so many wrong ones are looked at in a period: both are decided in one transaction.
 //! - No answer holds a key but that to its making.
 

@@ -12,8 +12,12 @@ use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
 
 pub(super) const RULES: &str = "mfa/enforcement/";
-/// Most rules of a namespace: each is looked at by every login.
+/// Most rules that a namespace is given: each is looked at by every login. A login looks at all that are there, whatever their number.
 pub(super) const RULES_MAX: usize = 256;
+/// The record that every rule changes that is written; the id of the last one.
+pub(super) const LAST_RULE: &str = "mfa/rules";
+/// The record that every method changes that is made; the id of the last one. Whoever changes methods or rules waits for its latch.
+pub(super) const LAST_METHOD: &str = "mfa/methods";
 
 /// A namespace and those above it, the nearest first.
 pub(super) struct Contexts<'a> {
@@ -76,12 +80,12 @@ pub(super) fn place(mut shown: Map, context: &NamespaceContext) -> Map {
     shown
 }
 
-/// The rules of a namespace, by name.
+/// The rules of a namespace, all of them, by name.
 ///
 /// # Errors
-/// When one cannot be read, upon which nobody logs in.
+/// When one cannot be read, or there are more than a list may return, upon which nobody logs in.
 pub(super) fn rules(storage: &EngineStorage<'_>) -> Result<Vec<Map>, Error> {
-    let names = storage.list_some(RULES, RULES_MAX);
+    let names = storage.list(RULES)?;
     let read = names.iter().map(|name| read_record(storage, &format!("{RULES}{name}")));
     read.filter_map(Result::transpose).collect()
 }

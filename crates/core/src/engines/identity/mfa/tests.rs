@@ -1,13 +1,16 @@
 //! Tests of the second factor of logins, at the times they say.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
+use kallisto_engine::Backend;
 use kallisto_store::MemoryStore;
 use kallisto_totp::TotpKey;
 
-use super::records::storage;
+use super::methods::{METHODS, METHODS_MAX};
+use super::records::{LAST_METHOD, RULES, RULES_MAX, storage};
 use super::secrets::secret_record;
 use crate::api::error::{Denial, Error};
 use crate::api::request::{Request, TokenText};
@@ -144,6 +147,76 @@ fn a_rule_that_cannot_be_read_lets_nobody_in() {
     let kept = storage(&context).unwrap();
     pollster::block_on(kept.put("mfa/enforcement/all", b"rubbish".to_vec())).unwrap();
     assert!(matches!(server.log_in(START), Err(Error::Internal(_))));
+}
+
+/// A limit may have been passed by those who wrote at once, and a backup holds whatever it holds.
+#[test]
+fn every_rule_is_asked_however_many_there_are() {
+    let server = Server::new();
+    server.ask(Operation::Delete, START, "identity/mfa/login-enforcement/all", "").unwrap();
+    let methods = server.ask(Operation::List, START, "identity/mfa/method/totp", "").unwrap();
+    let method = methods["data"]["keys"][0].as_str().unwrap();
+    let context = server.0.context.load_full().unwrap();
+    let kept = storage(&context).unwrap();
+    for n in 0..=RULES_MAX {
+        let (name, kind) =
+            (format!("r{n:04}"), if n == RULES_MAX { "userpass" } else { "approle" });
+        let rule = serde_json::json!({
+            "name": name, "id": name, "mfa_method_ids": [method], "auth_method_types": [kind],
+        });
+        let record = format!("{RULES}{name}");
+        pollster::block_on(kept.put(&record, rule.to_string().into_bytes())).unwrap();
+    }
+    assert_eq!(server.log_in(START).unwrap()["auth"]["client_token"], "");
+    let listed = server.ask(Operation::List, START, "identity/mfa/login-enforcement", "").unwrap();
+    assert_eq!(listed["data"]["keys"].as_array().unwrap().len(), RULES_MAX + 1);
+}
+
+/// Starts two writes that wait for each other, and counts those that are refused.
+fn refused_of_two(server: &Server, writes: [(&str, &str); 2]) -> usize {
+    let context = server.0.context.load_full().unwrap();
+    let kept = storage(&context).unwrap();
+    let latch = pollster::block_on(Backend::latch(&kept, LAST_METHOD));
+    let requests = writes.map(|(path, body)| Request {
+        token: Some(TokenText::new("root")),
+        body: body.as_bytes(),
+        ..Request::new(Operation::Update, Path::decode(path).unwrap(), at(START))
+    });
+    let mut asked: Vec<_> =
+        requests.iter().map(|request| Box::pin(server.0.handle(request))).collect();
+    for one in &mut asked {
+        let is_over = one.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(!is_over, "it waits");
+    }
+    drop(latch);
+    asked.into_iter().filter_map(|one| pollster::block_on(one).err()).count()
+}
+
+#[test]
+fn of_two_at_once_one_is_over_the_limit_of_rules_and_of_methods() {
+    let server = Server::new();
+    let context = server.0.context.load_full().unwrap();
+    let kept = storage(&context).unwrap();
+    let methods = server.ask(Operation::List, START, "identity/mfa/method/totp", "").unwrap();
+    let method = methods["data"]["keys"][0].as_str().unwrap();
+    // One of each is there already.
+    let limits = [(RULES, RULES_MAX), (METHODS, METHODS_MAX)];
+    for (folder, most) in limits {
+        for n in 2..most {
+            let name = format!("{folder}{n}");
+            pollster::block_on(kept.put(&name, b"{}".to_vec())).unwrap();
+        }
+    }
+    let rule = format!(r#"{{"mfa_method_ids":"{method}","auth_method_types":"userpass"}}"#);
+    let [one, two] = ["one", "two"].map(|name| format!("identity/mfa/login-enforcement/{name}"));
+    assert_eq!(refused_of_two(&server, [(&one, &rule), (&two, &rule)]), 1);
+    let (path, body) = ("identity/mfa/method/totp", r#"{"issuer":"K"}"#);
+    assert_eq!(refused_of_two(&server, [(path, body); 2]), 1);
+    for (folder, most) in limits {
+        assert_eq!(kept.list(folder).unwrap().len(), most, "{folder}");
+    }
+    // What is there may be replaced.
+    server.write(START, "identity/mfa/login-enforcement/all", &rule).unwrap();
 }
 
 /// The number of the period of 30 s that a moment is in.

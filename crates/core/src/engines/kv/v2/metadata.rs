@@ -7,7 +7,7 @@ use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map, write_string};
-use crate::api::response::Response;
+use crate::api::response::{Logical, Response};
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::access::check_entry_path;
 use crate::engines::kv::list::{ListDepth, ListPage, keys_object, names};
@@ -122,16 +122,24 @@ fn change(
     if let Some(kept) = max_versions(fields)?.or(is_reset("max_versions").then_some(0)) {
         metadata.max_versions = kept;
     }
-    if let Some(required) =
-        fields.boolean("cas_required")?.or(is_reset("cas_required").then_some(false))
-    {
-        metadata.cas_required = required;
-    }
-    if let Some(required) = fields
-        .boolean("metadata_cas_required")?
-        .or(is_reset("metadata_cas_required").then_some(false))
-    {
-        metadata.metadata_cas_required = required;
+    let mut warnings = Vec::new();
+    for (name, setting, is_mandated) in [
+        ("cas_required", &mut metadata.cas_required, config.cas_required),
+        (
+            "metadata_cas_required",
+            &mut metadata.metadata_cas_required,
+            config.metadata_cas_required,
+        ),
+    ] {
+        let given = fields.boolean(name)?.or(is_reset(name).then_some(false));
+        let Some(required) = given else { continue };
+        *setting = required;
+        if is_mandated && !required {
+            warnings.push(format!(
+                "\"{name}\" set to false, but is mandated by backend config. This value will be \
+                 ignored."
+            ));
+        }
     }
     if let Some(life_ns) = delete_after(fields)?.or(is_reset("delete_version_after").then_some(0)) {
         metadata.delete_after_ns = life_ns;
@@ -147,7 +155,11 @@ fn change(
     metadata.metadata_version += 1;
     metadata.updated_ns = now_ns;
     let decision = WriteDecision { metadata, dropped: Vec::new() };
-    Ok(Plan::Write { decision, data: None, reply: Response::Empty })
+    let reply = match warnings.is_empty() {
+        true => Response::Empty,
+        false => Response::Logical(Logical { warnings, ..Logical::default() }),
+    };
+    Ok(Plan::Write { decision, data: None, reply })
 }
 
 fn check_metadata_cas(
@@ -371,6 +383,49 @@ mod tests {
         ask(&core, Some(ROOT), Update, "secret/config", mount).unwrap();
         assert_eq!(write(&core, Update, r#"{"max_versions":6}"#), Err(REQUIRED.to_owned()));
         assert!(shown(&core).contains(r#""max_versions":5"#));
+    }
+
+    /// What the mount requires is required, whatever a secret says.
+    #[test]
+    fn who_would_lift_what_the_mount_requires_is_told_that_it_holds() {
+        let core = open_core(RouteAccess::Token);
+        let told = |operation, body: &str| match ask(&core, Some(ROOT), operation, PATH, body) {
+            Ok(Response::Empty) => Vec::new(),
+            Ok(Response::Logical(logical)) if logical.data.is_empty() => logical.warnings,
+            answer => panic!("{answer:?}"),
+        };
+        let warning = |field: &str| {
+            format!(
+                "\"{field}\" set to false, but is mandated by backend config. This value will be \
+                 ignored."
+            )
+        };
+        let no = r#"{"cas_required":false,"metadata_cas_required":false,"metadata_cas":0}"#;
+        assert_eq!(told(Update, no), [""; 0], "the mount requires nothing");
+        let mount = r#"{"cas_required":true}"#;
+        ask(&core, Some(ROOT), Update, "secret/config", mount).unwrap();
+        for (operation, body) in [
+            (Update, r#"{"cas_required":false}"#),
+            (Patch, r#"{"cas_required":false}"#),
+            (Patch, r#"{"cas_required":null}"#),
+        ] {
+            assert_eq!(told(operation, body), [warning("cas_required")], "{body}");
+        }
+        for body in
+            [r#"{"cas_required":true}"#, r#"{"cas_required":null}"#, r#"{"max_versions":3}"#]
+        {
+            assert_eq!(told(Update, body), [""; 0], "{body}");
+        }
+        let mount = r#"{"metadata_cas_required":true}"#;
+        ask(&core, Some(ROOT), Update, "secret/config", mount).unwrap();
+        let both = [warning("cas_required"), warning("metadata_cas_required")];
+        let version = |at: u64| {
+            format!("{},\"metadata_cas\":{at}}}", no.split_once(r#","metadata_cas":"#).unwrap().0)
+        };
+        assert_eq!(told(Update, &version(7)), both);
+        assert_eq!(told(Patch, &version(8)), both);
+        // It is not said of what is refused.
+        assert!(ask(&core, Some(ROOT), Update, PATH, no).is_err());
     }
 
     #[test]

@@ -121,6 +121,22 @@ fn settings_are_checked_when_they_are_written() {
         (r#"{"max_ttl":"0"}"#, "max_ttl"),
         (r#"{"allowed_roles":["a"],"default_directory_policy":"role:b"}"#, "allowed_roles"),
         (r#"{"allowed_roles":["A"],"default_directory_policy":"role:a"}"#, "allowed_roles"),
+        // What lets nobody have a certificate.
+        (r#"{"allowed_roles":[]}"#, "allowed_roles must take a non-zero length value"),
+        (r#"{"allowed_roles":""}"#, "allowed_roles must take a non-zero length value"),
+        (r#"{"allowed_issuers":[]}"#, "allowed_issuers must take a non-zero length value"),
+        (r#"{"allowed_roles":["web","none"]}"#, "allowed_role none is not a valid acme role"),
+        (r#"{"allowed_roles":["web","*"]}"#, "cannot use '*' as role name at index 1"),
+        (r#"{"allowed_issuers":["*","default"]}"#, "cannot use '*' as issuer name at index 0"),
+        (r#"{"allowed_issuers":["none"]}"#, "unable to find PKI issuer for reference: none"),
+        (
+            r#"{"default_directory_policy":"role:none"}"#,
+            "default directory policy role none is not a valid ACME role: role does not exist",
+        ),
+        (
+            r#"{"enabled":false,"default_directory_policy":"role:none","allowed_roles":["none"]}"#,
+            "role none",
+        ),
     ] {
         let refused = ca.mount.ask(NOW, Update, "config/acme", body);
         let Err(Error::Invalid(text)) = refused else { panic!("{body}: {refused:?}") };
@@ -132,6 +148,7 @@ fn settings_are_checked_when_they_are_written() {
     assert_eq!(directory("issuer/default/roles/web/acme/directory"), 200);
     assert_eq!(directory("roles/none/acme/directory"), 400);
     assert_eq!(directory("issuer/none/acme/directory"), 400);
+    ca.ask("roles/other", r#"{"allow_any_name":true,"key_type":"any"}"#);
     ca.ask("config/acme", r#"{"default_directory_policy":"forbid","allowed_roles":["other"]}"#);
     assert_eq!(directory("acme/directory"), 401);
     assert_eq!(directory("roles/web/acme/directory"), 401);
@@ -139,8 +156,30 @@ fn settings_are_checked_when_they_are_written() {
     assert_eq!(directory("acme/directory"), 200);
     let client = Client::new(&ca, "acme");
     assert_eq!(client.order(&[("dns", "a.example.com")]).problem().0, "rejectedIdentifier");
+    ca.ask(
+        "issuers/generate/root/internal",
+        r#"{"common_name":"O","issuer_name":"other","key_type":"ec"}"#,
+    );
     ca.ask("config/acme", r#"{"allowed_issuers":["other"]}"#);
     assert_eq!(directory("acme/directory"), 401);
+}
+
+/// What is there when the settings are written may go later. Other settings can be changed all the same, but for turning it on.
+#[test]
+fn names_in_the_settings_are_checked_when_they_are_given_or_it_is_turned_on() {
+    let ca = Ca::new();
+    ca.ask("config/acme", r#"{"default_directory_policy":"role:web","allowed_roles":["web"]}"#);
+    ca.mount.ask(NOW, Delete, "roles/web", "").unwrap();
+    for body in [r#"{"max_ttl":"1h"}"#, r#"{"enabled":false}"#, r#"{"allowed_issuers":"default"}"#]
+    {
+        ca.ask("config/acme", body);
+    }
+    let refused = ca.mount.ask(NOW, Update, "config/acme", r#"{"enabled":true}"#);
+    assert!(refused.unwrap_err().to_string().contains("role does not exist"));
+    ca.ask(
+        "config/acme",
+        r#"{"enabled":true,"default_directory_policy":"forbid","allowed_roles":"*"}"#,
+    );
 }
 
 /// Version 0.2.0 compared names of roles without case: what it stored is read, and said to be of other letters.
