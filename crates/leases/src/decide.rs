@@ -119,10 +119,20 @@ fn after(from_ns: i64, secs: u64) -> i64 {
     from_ns.saturating_add(span)
 }
 
-/// Seconds from `now_ns` to `end_ns`, rounded up: what was given a moment ago is still whole.
+/// What clients are told of a time that is left, in seconds, for all that ends: the nearest second, so that what was given a moment ago
+/// is still whole, and at least one while it is not over. `left_ns` is in nanoseconds; 0 or less for what is over.
+pub fn told_secs(left_ns: i128) -> u64 {
+    if left_ns <= 0 {
+        return 0;
+    }
+    let nanos_per_sec = i128::from(NANOS_PER_SEC);
+    let nearest = left_ns.saturating_add(nanos_per_sec / 2) / nanos_per_sec;
+    u64::try_from(nearest.max(1)).unwrap_or(u64::MAX)
+}
+
+/// [`told_secs`] from `now_ns` to `end_ns`.
 fn secs_until(end_ns: i64, now_ns: i64) -> u64 {
-    let left = end_ns.saturating_sub(now_ns).max(0).cast_unsigned();
-    left.div_ceil(NANOS_PER_SEC.cast_unsigned())
+    told_secs(i128::from(end_ns) - i128::from(now_ns))
 }
 
 /// Why a lease is not renewed.
@@ -276,13 +286,10 @@ impl LeaseRecord {
         }
     }
 
-    /// Seconds it has left at `now_ns`, rounded down; 0 for one that is not live.
+    /// Seconds it has left at `now_ns`, as [`told_secs`] rounds them; 0 for one that is not live.
     pub fn ttl_left_secs(&self, now_ns: i64) -> u64 {
         match self.state.phase() {
-            LeasePhase::Live => {
-                let left = self.term.expires_ns.saturating_sub(now_ns).max(0);
-                (left / NANOS_PER_SEC).cast_unsigned()
-            }
+            LeasePhase::Live => secs_until(self.term.expires_ns, now_ns),
             LeasePhase::Pending | LeasePhase::Revoking | LeasePhase::Irrevocable => 0,
         }
     }
@@ -408,6 +415,29 @@ mod tests {
         assert_eq!(got.term.expires_ns, at(86_400));
     }
 
+    /// A look-up and a renewal say the same of the same moment.
+    #[test]
+    fn what_is_left_is_told_in_the_nearest_second_and_is_none_only_at_the_end() {
+        let millis = |millis: i64| NOW + millis * 1_000_000;
+        let mut lease = lease();
+        lease.term.expires_ns_max = lease.term.expires_ns;
+        for (now, secs) in [
+            (0, 3600),
+            (1, 3600),
+            (500, 3600),
+            (501, 3599),
+            (3_598_800, 1),
+            (3_599_999, 1),
+            (3_600_000, 0),
+        ] {
+            assert_eq!(lease.ttl_left_secs(millis(now)), secs, "{now}");
+            if let Ok(renewed) = decide_renewal(&lease, 7200, u64::MAX, millis(now)) {
+                let told = renewed.capped.unwrap().max_secs;
+                assert_eq!((renewed.ttl_secs, told), (secs, secs), "{now}");
+            }
+        }
+    }
+
     #[test]
     fn renewals_however_many_end_at_the_maximum() {
         let mut lease = lease();
@@ -510,7 +540,7 @@ mod tests {
     #[test]
     fn what_is_left_and_when_it_is_due_follow_the_state() {
         let lease = lease();
-        assert_eq!((lease.due_ns(), lease.ttl_left_secs(at(1) + 1)), (Some(at(3600)), 3598));
+        assert_eq!((lease.due_ns(), lease.ttl_left_secs(at(1) + 1)), (Some(at(3600)), 3599));
         let pending = LeaseRecord { state: LeaseState::Pending, ..lease.clone() };
         assert_eq!((pending.due_ns(), pending.ttl_left_secs(NOW)), (Some(at(60)), 0));
         let revoking = lease.to_revoking(at(9));

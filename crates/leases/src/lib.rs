@@ -33,7 +33,7 @@ mod table;
 
 pub use decide::{
     AttemptFailure, GrantedRenewal, RenewalRefusal, RevocationOutcome, Ttl, TtlCapped, TtlLimits,
-    TtlRequest, decide_renewal, decide_revocation, decide_ttl,
+    TtlRequest, decide_renewal, decide_revocation, decide_ttl, told_secs,
 };
 pub use id::{InvalidId, LeaseId};
 pub use queue::RevocationQueue;

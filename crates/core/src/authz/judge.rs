@@ -184,7 +184,7 @@ fn find_live<'g>(
     now: Timestamp,
     guard: &'g Guard,
 ) -> Result<(TokenHash, &'g CachedToken), Error> {
-    let (hash, token) = find::find(&context.view, text, guard)?;
+    let (hash, token) = find::find(&context.view, text, now, guard)?;
     if token.standing().is_expired(now) {
         return Err(Error::Denied(Denial::BadToken));
     }

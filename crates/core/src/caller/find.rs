@@ -1,6 +1,7 @@
 //! The token of a request.
 
 use crate::records::batch_token;
+use jiff::Timestamp;
 use kallisto_cuckoo::Guard;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -15,13 +16,14 @@ pub(crate) fn make_text_in(view: &View) -> Result<SecretString, Error> {
     Ok(view.marked(text.expose_secret().to_owned()).into())
 }
 
-/// Finds a live token by its text.
+/// Finds a live token by its text; at `now`, which is asked for the parent of a batch token. Its own time is for who asks to look at.
 ///
 /// # Errors
 /// [`Denial::BadToken`] when there is none.
 pub(crate) fn find<'g>(
     view: &View,
     text: Option<TokenText<'_>>,
+    now: Timestamp,
     guard: &'g Guard,
 ) -> Result<(TokenHash, &'g CachedToken), Error> {
     let bad = || Error::Denied(Denial::BadToken);
@@ -30,7 +32,7 @@ pub(crate) fn find<'g>(
     if text.expose().starts_with(batch_token::PREFIX) {
         let sealed = view.unmarked(text.expose()).ok_or_else(bad)?;
         let (namespace, text) = (view.namespace_number(), (text, sealed));
-        let found = view.batch_tokens.find(cluster, &view.tokens, namespace, text, guard);
+        let found = view.batch_tokens.find(cluster, &view.tokens, namespace, text, now, guard);
         return found.ok_or_else(bad);
     }
     if text.expose().is_empty() || text.expose().len() > TOKEN_BYTES_MAX {

@@ -48,13 +48,13 @@ impl CallerPolicies {
         let (context, below) = match context.home_of(text)? {
             TokenHome::Here => {
                 let guard = context.view.tokens.pin();
-                let (hash, live) = find::find(&context.view, text, &guard)?;
+                let (hash, live) = find::find(&context.view, text, now, &guard)?;
                 return Self::bearing(context, hash, live, now);
             }
             TokenHome::Above { context, below } => (context, below),
         };
         let guard = context.view.tokens.pin();
-        let (hash, live) = find::find(&context.view, text, &guard)?;
+        let (hash, live) = find::find(&context.view, text, now, &guard)?;
         Self::from_above(&context, &below, hash, live, now)
     }
 

@@ -28,7 +28,7 @@ pub(super) async fn renew(
     confirm_leads(site).await?;
     // A loop of its own: it waits for the far end.
     for _ in 0..CONFLICT_RETRIES_MAX {
-        let stored = read(site, id)?.filter(|stored| has_owner(site, &stored.record));
+        let stored = read(site, id)?.filter(|stored| has_owner(site, &stored.record, now));
         let stored = stored.ok_or_else(|| Error::invalid("invalid lease"))?;
         // A mount or a role that is gone is told of once the lease itself could be renewed.
         let role = far_end::role_ttl(site, &stored.record, now);
@@ -66,10 +66,10 @@ fn max_secs(site: &NamespaceContext, record: &LeaseRecord, role_max_secs: u64) -
     TtlLimits { role_max_secs, mount_max_secs, ..TtlLimits::default() }.max_secs()
 }
 
-/// Whether the token that a lease ends with is there, if it ends with one.
-pub(super) fn has_owner(site: &NamespaceContext, record: &LeaseRecord) -> bool {
+/// Whether the token that a lease ends with lives, if it ends with one.
+fn has_owner(site: &NamespaceContext, record: &LeaseRecord, now: Timestamp) -> bool {
     record.owner.is_none_or(|owner| {
         let home = site.context_with(NamespaceNumber(owner.namespace));
-        home.is_some_and(|home| home.view.tokens.lives(&owner.hash))
+        home.is_some_and(|home| home.view.tokens.lives(&owner.hash, now))
     })
 }

@@ -1,4 +1,5 @@
-//! What `sys/leases` says of leases of dynamic secrets. Ids are those of the caller's namespace, and of no other.
+//! What `sys/leases` says of leases of dynamic secrets. Ids are those of the namespace that `site` is, and of no other: whose
+//! lease is asked about is settled before (`tokens::leases`).
 
 use jiff::Timestamp;
 use kallisto_engine::lease::IsRevocation;
@@ -12,7 +13,7 @@ use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::response::{LeaseHandle, Logical, Response};
 use crate::storage::keys::MountId;
-use crate::view::NamespaceContext;
+use crate::view::{NamespaceContext, View};
 
 /// Leases that are looked at between two others' turns.
 const LOOKED_AT: usize = 256;
@@ -67,15 +68,26 @@ pub(crate) fn look_up(
         let at = Timestamp::from_nanosecond(at_ns.into());
         at.map_or(Json::Null, |at| at.to_string().into())
     };
-    Ok(Response::data(&Json::object([
-        ("expire_time", time(term.expires_ns)),
-        ("id", site.view.marked(id.to_string()).into()),
-        ("issue_time", time(term.issued_ns)),
-        ("last_renewal", term.renewed_ns.map_or(Json::Null, time)),
-        ("path", id.path().into()),
-        ("renewable", term.renewable.into()),
-        ("ttl", stored.record.ttl_left_secs(nanos(now)).into()),
-    ])))
+    Ok(described(
+        &site.view,
+        [
+            ("expire_time", time(term.expires_ns)),
+            ("id", site.view.marked(id.to_string()).into()),
+            ("issue_time", time(term.issued_ns)),
+            ("last_renewal", term.renewed_ns.map_or(Json::Null, time)),
+            ("path", id.path().into()),
+            ("renewable", term.renewable.into()),
+            ("ttl", stored.record.ttl_left_secs(nanos(now)).into()),
+        ],
+    ))
+}
+
+/// What a look-up says of a lease, with the namespace that it is of.
+pub(crate) fn described<const N: usize>(view: &View, told: [(&str, Json); N]) -> Response {
+    let place = view.inside.is_some().then(|| ("namespace_path", view.namespace_path().into()));
+    let told = told.into_iter().chain(place);
+    let told: Map = told.map(|(name, value)| (name.to_owned(), value)).collect();
+    Response::data(&Json::Object(told))
 }
 
 /// What a list of the folder `path` shows, at most `limit` names.

@@ -37,9 +37,8 @@ const RELEASED: &str = "lease-release";
 /// # Errors
 /// The store's refusal; the next call goes on.
 pub(crate) async fn work_queue(root: &Arc<NamespaceContext>, now: Timestamp) -> Result<(), Error> {
-    let now_ns = nanos(now);
-    begin_term(root, now_ns);
-    let ended = end_leases_of_gone(root, now_ns).await;
+    begin_term(root, nanos(now));
+    let ended = end_leases_of_gone(root, now).await;
     start_due(root, now)?;
     ended
 }
@@ -107,17 +106,17 @@ fn take(leases: &LeaseView, held: bool, now_ns: i64) -> Vec<Located> {
     work.queue.take(&leases.table(), now_ns, usize::MAX)
 }
 
-/// Marks the leases of owners that are gone.
-async fn end_leases_of_gone(root: &NamespaceContext, now_ns: i64) -> Result<(), Error> {
+/// Marks the leases of owners that are gone, or whose time is over.
+async fn end_leases_of_gone(root: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
     let (noted, all) = root.view.leases.owners_to_look_at();
     let is_gone = |owner: &Owner| {
         let home = root.context_with(NamespaceNumber(owner.namespace));
-        home.is_none_or(|home| !home.view.tokens.lives(&owner.hash))
+        home.is_none_or(|home| !home.view.tokens.lives(&owner.hash, now))
     };
     let found = all.into_iter().filter(is_gone).map(|owner| owner.hash);
     let mut outcome = Ok(());
     for hash in noted.into_iter().chain(found) {
-        match end_leases_of(root, &hash, now_ns).await {
+        match end_leases_of(root, &hash, nanos(now)).await {
             Ok(()) => {}
             // What is damaged keeps no other waiting.
             Err(error @ Error::Internal(_)) => {

@@ -88,7 +88,7 @@ impl NamespaceContext {
         Ok(TokenHome::Above { context, below: below.to_owned() })
     }
 
-    /// The namespace below that a token's text or accessor belongs to; `None` for all others.
+    /// The namespace below that a token's text or accessor belongs to, or the id of a lease; `None` for all others.
     pub(crate) fn holder_of(&self, marked: &str) -> Option<Arc<Self>> {
         let top = self.top.upgrade().filter(|top| !top.view.namespaces.is_empty())?;
         let (_, mark) = marked.rsplit_once('.')?;

@@ -68,8 +68,13 @@ fn encode((entry, generation): (&TokenEntry, u64)) -> Vec<u8> {
     put("p", Json::strings(entry.auth.policies.iter().cloned()));
     put("n", entry.auth.display_name.as_str().into());
     put("a", entry.auth.path.as_str().into());
-    put("c", entry.auth.created_at.as_second().into());
+    let created_at = entry.auth.created_at;
+    put("c", created_at.as_millisecond().div_euclid(1000).into());
     put("t", entry.ttl_secs.into());
+    let millis = created_at.as_millisecond().rem_euclid(1000).unsigned_abs();
+    if millis > 0 {
+        put("s", millis.into());
+    }
     if let Some(parent) = &entry.parent {
         put("f", HEXLOWER.encode(parent).into());
     }
@@ -104,7 +109,12 @@ fn decode(plain: &[u8]) -> Option<(TokenEntry, u64)> {
         None => None,
         Some(hex) => Some(HEXLOWER.decode(hex.as_str()?.as_bytes()).ok()?.try_into().ok()?),
     };
-    let created_at = Timestamp::from_second(number("c")?).ok()?;
+    let millis = match map.get("s") {
+        None => 0,
+        Some(_) => number("s").filter(|millis| (0..1000).contains(millis))?,
+    };
+    let created_at = number("c")?.checked_mul(1000)?.checked_add(millis)?;
+    let created_at = Timestamp::from_millisecond(created_at).ok()?;
     let ttl = number("t")?;
     let end = created_at.saturating_add(SignedDuration::from_secs(ttl));
     let generation = match map.get("g") {

@@ -170,9 +170,11 @@ impl TimeMarks {
 
     /// Whether a token of `generation` that ends at `end` has ended, whatever a clock says.
     pub(crate) fn has_ended(&self, generation: u64, end: Timestamp) -> bool {
+        // A mark says that its second has begun, not that it is over.
+        let end_secs = end.as_second() + i64::from(end.subsec_nanosecond() > 0);
         // Relaxed: nothing else is read by what this says, and a mark may count from the next request on.
-        end.as_second() <= self.latest.load(Ordering::Relaxed)
-            && end.as_second() <= self.marks.load().of(generation)
+        end_secs <= self.latest.load(Ordering::Relaxed)
+            && end_secs <= self.marks.load().of(generation)
     }
 
     /// The record that is to be written at `now`; `None` while there is nothing new.
@@ -265,6 +267,14 @@ mod tests {
             assert_eq!(marks.last(), TimeStep { generation: at.cast_unsigned(), secs: 1000 - at });
             assert_eq!(Marks::decode(&marks.encode()).as_ref(), Some(&marks));
         }
+    }
+
+    #[test]
+    fn a_token_that_ends_between_two_seconds_has_not_ended_by_the_mark_of_the_first() {
+        let known = TimeMarks::default();
+        put(&known, &Marks::default().at(1000, 1100).unwrap());
+        let ended = |millis| known.has_ended(0, Timestamp::from_millisecond(millis).unwrap());
+        assert!(ended(999_999) && ended(1_000_000) && !ended(1_000_001) && !ended(1_001_000));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use kallisto_auth::{Token, TokenKind};
+use kallisto_leases::told_secs;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -194,9 +195,9 @@ impl TokenEntry {
         })
     }
 
-    /// The whole seconds left at `now`: no more than there are. 0 for a token without end.
-    pub(crate) fn ttl_left_secs(&self, now: Timestamp) -> i64 {
-        self.auth.expires_at.map_or(0, |end| end.duration_since(now).as_secs().max(0))
+    /// The seconds left at `now`, as [`told_secs`] rounds them; 0 for a token without end, and for one that is over.
+    pub(crate) fn ttl_left_secs(&self, now: Timestamp) -> u64 {
+        self.auth.expires_at.map_or(0, |end| told_secs(end.as_nanosecond() - now.as_nanosecond()))
     }
 }
 
@@ -279,6 +280,26 @@ mod tests {
         assert_eq!((again.entity_id, again.kept), (token.entity_id, token.kept));
         assert_eq!(again.bound_cidrs, token.bound_cidrs);
         assert!(TokenEntry::decode(b"{}").is_none());
+    }
+
+    #[test]
+    fn what_is_left_is_told_in_the_nearest_second_and_is_none_only_at_the_end() {
+        let at = |millis| Timestamp::from_millisecond(millis).unwrap();
+        let mut token = make_root(at(0)).unwrap();
+        assert_eq!(token.ttl_left_secs(at(0)), 0, "it has no end");
+        token.auth.expires_at = Some(at(3_600_300));
+        for (millis, secs) in [
+            (300, 3600),
+            (301, 3600),
+            (800, 3600),
+            (801, 3599),
+            (3_599_200, 1),
+            (3_600_299, 1),
+            (3_600_300, 0),
+            (3_700_000, 0),
+        ] {
+            assert_eq!(token.ttl_left_secs(at(millis)), secs, "{millis}");
+        }
     }
 
     #[test]

@@ -36,13 +36,12 @@ pub(crate) fn issue(
         ));
     }
     if let Some(parent) = &spec.parent
-        && !context.view.tokens.lives(parent)
+        && !context.view.tokens.lives(parent, now)
     {
         return Err(Error::Denied(Denial::BadToken));
     }
-    // Whole seconds are what the text has room for. The next one: it lives no shorter than was asked.
-    let begun = i64::from(now.subsec_nanosecond() > 0);
-    let created_at = Timestamp::from_second(now.as_second() + begun).unwrap_or(now);
+    // Milliseconds are what the text has room for. The one that has begun: no token lives longer than it was given.
+    let created_at = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
     let ttl_secs = match spec.times.ttl_secs {
         0 => super::spec::leases(context).default_secs,
         ttl => ttl,

@@ -52,7 +52,7 @@ pub(crate) async fn forget_gone(context: &NamespaceContext) -> Result<(), Error>
         for folder in &folders {
             let hash = HEXLOWER.decode(folder.trim_end_matches('/').as_bytes()).ok();
             let Some(hash) = hash.and_then(|hash| TokenHash::try_from(hash).ok()) else { continue };
-            if !context.view.tokens.lives(&hash) {
+            if !context.view.tokens.contains(&hash) {
                 forget(context, &hash).await?;
             }
         }

@@ -48,7 +48,7 @@ pub(crate) async fn take_up_if_cut_short(context: &NamespaceContext) -> Result<(
 /// [`Error::Unavailable`] when the store refuses.
 pub(crate) async fn take_up_revocations(context: &NamespaceContext) -> Result<(), Error> {
     let lives_above = |number, parent: &TokenHash| {
-        context.context_with(number).is_some_and(|context| context.view.tokens.lives(parent))
+        context.context_with(number).is_some_and(|context| context.view.tokens.contains(parent))
     };
     revoke_all(context, context.view.tokens.without_parent(lives_above)).await?;
     cubbyhole::forget_gone(context).await

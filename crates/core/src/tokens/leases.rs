@@ -4,8 +4,12 @@
 //! hash it is stored under, which names the token and opens nothing. Revoking a token needs no other
 //! help, so no lease of one is ever irrevocable. Ids of the two kinds differ in their last segment.
 //!
+//! In a namespace both end in its mark. Who asks in one above names a lease by its whole id, as it does a token ([`named`]).
+//!
 //! A root token that initialisation or `generate-root` made has no lease, as in Vault; one that
 //! `auth/token/create` made has, so that revoking that prefix ends it.
+
+use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 
@@ -59,23 +63,18 @@ pub(crate) fn count_irrevocable(
     Ok(irrevocable(count, "counts", counts.into()))
 }
 
-/// The id of the lease of a token made at `path`.
-fn id_of(path: &str, hash: &TokenHash) -> String {
-    format!("{path}/{}", name_of(hash))
+/// The last segment of the id of a token's lease.
+fn name_of(context: &NamespaceContext, hash: &TokenHash) -> String {
+    context.view.marked(format!("{MARK}{}", HEXLOWER.encode(hash)))
 }
 
-/// The last segment of an id.
-fn name_of(hash: &TokenHash) -> String {
-    format!("{MARK}{}", HEXLOWER.encode(hash))
-}
-
-/// The live token whose lease has this id.
+/// The live token whose lease has this id, which earlier releases spelled without the mark of its namespace.
 fn find(
     context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     id: &str,
 ) -> Option<(TokenHash, TokenEntry)> {
-    let (path, name) = id.rsplit_once('/')?;
+    let (path, name) = context.view.unmarked(id).unwrap_or(id).rsplit_once('/')?;
     let hash = HEXLOWER.decode(name.strip_prefix(MARK)?.as_bytes()).ok()?.try_into().ok()?;
     let entry = context.view.tokens.entry(&hash)?;
     let fits = entry.auth.path == path && path != ROOT_PATH && !entry.auth.is_expired(call.now);
@@ -92,26 +91,42 @@ fn given_id(call: &AuthorizedCall<'_, '_>, in_path: &str) -> Result<String, Erro
     given.ok_or_else(|| Error::invalid("lease_id must be specified"))
 }
 
+/// A lease that a request names, and where it is: in the request's namespace, or in one below whose mark it has.
+fn named(
+    context: &NamespaceContext,
+    call: &AuthorizedCall<'_, '_>,
+    in_path: &str,
+) -> Result<(String, Option<Arc<NamespaceContext>>), Error> {
+    let id = given_id(call, in_path)?;
+    let holder = context.holder_of(&id);
+    Ok((id, holder))
+}
+
 pub(crate) fn look_up(
     context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
-    let id = given_id(call, "")?;
+    let (id, holder) = named(context, call, "")?;
+    let context = holder.as_deref().unwrap_or(context);
     if let Some(id) = dynamic::find(context, &id) {
         return dynamic::look_up(context, &id, call.now);
     }
     let found = find(context, call, &id);
     let (hash, entry) = found.ok_or_else(|| Error::invalid("invalid lease"))?;
     let time = |at: Option<jiff::Timestamp>| at.map_or(Json::Null, |at| at.to_string().into());
-    Ok(Response::data(&Json::object([
-        ("expire_time", time(entry.auth.expires_at)),
-        ("id", id_of(&entry.auth.path, &hash).into()),
-        ("issue_time", time(Some(entry.auth.created_at))),
-        ("last_renewal", time(entry.renewed_at)),
-        ("path", entry.auth.path.as_str().into()),
-        ("renewable", entry.renewable.into()),
-        ("ttl", entry.ttl_left_secs(call.now).into()),
-    ])))
+    let id = format!("{}/{}", entry.auth.path, name_of(context, &hash));
+    Ok(dynamic::described(
+        &context.view,
+        [
+            ("expire_time", time(entry.auth.expires_at)),
+            ("id", id.into()),
+            ("issue_time", time(Some(entry.auth.created_at))),
+            ("last_renewal", time(entry.renewed_at)),
+            ("path", entry.auth.path.as_str().into()),
+            ("renewable", entry.renewable.into()),
+            ("ttl", entry.ttl_left_secs(call.now).into()),
+        ],
+    ))
 }
 
 /// The ids below a folder, as a tree.
@@ -119,7 +134,8 @@ pub(crate) fn list(context: &NamespaceContext, folder: &str) -> Result<Response,
     let tokens = &context.view.tokens;
     let inside = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let mut names = tokens.folders(&inside, LIST_ENTRIES_MAX + 1);
-    names.extend(tokens.made_at(folder, LIST_ENTRIES_MAX + 1).iter().map(name_of));
+    let made = tokens.made_at(folder, LIST_ENTRIES_MAX + 1);
+    names.extend(made.iter().map(|hash| name_of(context, hash)));
     names.extend(dynamic::names(context, folder, LIST_ENTRIES_MAX + 1));
     if names.is_empty() {
         return Err(Error::NotFound);
@@ -138,7 +154,8 @@ pub(crate) async fn renew(
     call: &AuthorizedCall<'_, '_>,
     in_path: &str,
 ) -> Result<Response, Error> {
-    let id = given_id(call, in_path)?;
+    let (id, holder) = named(context, call, in_path)?;
+    let context = holder.as_deref().unwrap_or(context);
     let body = call.object()?;
     let increment_secs = super::fields::seconds(Fields::new(&body), "increment")?;
     if let Some(id) = dynamic::find(context, &id) {
@@ -158,7 +175,8 @@ pub(crate) async fn revoke(
     in_path: &str,
 ) -> Result<Response, Error> {
     let wait = Fields::new(&call.object()?).boolean("sync")?.unwrap_or(false);
-    let id = given_id(call, in_path)?;
+    let (id, holder) = named(context, call, in_path)?;
+    let context = holder.as_deref().unwrap_or(context);
     if let Some(id) = dynamic::find(context, &id) {
         dynamic::revoke(context, &id, wait, call.now).await?;
     } else if let Some((hash, _)) = find(context, call, &id) {

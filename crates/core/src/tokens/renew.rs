@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_engine::token_params::TokenParams;
+use kallisto_leases::told_secs;
 
 use super::create::{capped, capped_period};
 use super::roles;
@@ -93,7 +94,7 @@ fn follow_role(context: &NamespaceContext, entry: &mut TokenEntry) -> Result<(),
 }
 
 /// Moves the end of a token. The end is an instant, never past the token's maximum.
-/// Returns a warning when that is sooner than what was asked, in whole seconds.
+/// Returns a warning when that is sooner than what was asked, in the seconds that clients are told.
 ///
 /// # Errors
 /// [`Error::Invalid`] when it is past its maximum, which may have become less since it got its time; it keeps that.
@@ -134,8 +135,8 @@ fn extend(
     }
     entry.auth.expires_at = Some(end);
     entry.renewed_at = Some(now);
-    let gone_secs = now.as_second() - entry.auth.created_at.as_second();
-    let left = max.map(|max| max.saturating_sub(u64::try_from(gone_secs).unwrap_or_default()));
+    let left_until = |end: Timestamp| told_secs(end.as_nanosecond() - now.as_nanosecond());
+    let left = max.map(|max| left_until(after(entry.auth.created_at, max)));
     Ok(match left {
         Some(left) if wanted > left => Some(capped(wanted, left)),
         _ => (period > most).then(|| capped_period(period, most)),
@@ -214,6 +215,23 @@ mod tests {
         assert!(warned(0, 0, 7191).is_some() && warned(20, 30, 0).is_some());
         for (explicit, period, increment) in [(1200, 0, 1190), (0, 0, 7190), (0, 30, 9000)] {
             assert_eq!(warned(explicit, period, increment), None);
+        }
+    }
+
+    /// What the warning and the lease time of the answer say is one number.
+    #[test]
+    fn what_a_renewal_at_the_maximum_gives_is_told_in_the_nearest_second() {
+        let millis = |millis| Timestamp::from_millisecond(millis).unwrap();
+        let mut at_once = entry(600, 0);
+        at_once.auth.created_at = millis(900);
+        for (now, left, short) in
+            [(1000, 600, None), (1401, 599, Some("9m59s")), (11_000, 590, Some("9m50s"))]
+        {
+            let warned = extend(&mut at_once, 600, 7200, millis(now)).unwrap();
+            assert_eq!(at_once.ttl_left_secs(millis(now)), left, "{now}");
+            assert_eq!(warned.is_some(), short.is_some(), "{now}");
+            let says = |short| warned.unwrap().contains(&format!("max_ttl of \"{short}\""));
+            assert!(short.is_none_or(says), "{now}");
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kallisto_auth::TokenKind;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -77,7 +78,7 @@ pub(super) async fn renew_given(run: &RouteCall<'_>) -> Result<Response, Error> 
     let given = given_token(run.call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
     let holder = holder_of_given(run, &given);
     let context = holder.as_deref().unwrap_or(&run.context);
-    let hash = stored_hash(context, &given, "renewed")?;
+    let hash = stored_hash(context, (&given, run.call.now), "renewed")?;
     let hash = hash.ok_or_else(|| Error::invalid("token not found"))?;
     answer_renewal(context, run.call, &hash, ShownToken::Given).await
 }
@@ -193,7 +194,7 @@ fn look_up(
     let guard = context.view.tokens.pin();
     let given = given.map(|text| TokenText::new(text.expose_secret()));
     let asked = given.or(call.token);
-    let found = find::find(&context.view, asked, &guard);
+    let found = find::find(&context.view, asked, call.now, &guard);
     let (_, live) = found.map_err(|_| Error::Denied(Denial::UnknownToken))?;
     if live.standing().is_expired(call.now) {
         return Err(Error::Denied(Denial::UnknownToken));
@@ -209,7 +210,7 @@ pub(super) async fn revoke_given(
     let given = given_token(run.call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
     let holder = holder_of_given(run, &given);
     let context = holder.as_deref().unwrap_or(&run.context);
-    match (stored_hash(context, &given, "revoked")?, children) {
+    match (stored_hash(context, (&given, run.call.now), "revoked")?, children) {
         (Some(hash), _) => revoke(context, hash, children).await?,
         // It is gone; what hung on it may not be, if whoever ended it was cut short. Children that were to stay are not known.
         (None, Children::Revoke) => {
@@ -244,11 +245,11 @@ pub(super) async fn revoke_accessor(run: &RouteCall<'_>) -> Result<Response, Err
 /// The storage hash of a live token; what cannot be done to a batch token is refused.
 fn stored_hash(
     context: &NamespaceContext,
-    text: &SecretString,
+    (text, now): (&SecretString, Timestamp),
     deed: &str,
 ) -> Result<Option<TokenHash>, Error> {
     let guard = context.view.tokens.pin();
-    match find::find(&context.view, Some(TokenText::new(text.expose_secret())), &guard) {
+    match find::find(&context.view, Some(TokenText::new(text.expose_secret())), now, &guard) {
         Ok((hash, live)) => refuse_batch(live.standing().kind, deed).map(|()| Some(hash)),
         Err(Error::Denied(_)) => Ok(None),
         Err(error) => Err(error),

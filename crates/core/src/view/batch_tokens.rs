@@ -61,13 +61,14 @@ impl BatchTokens {
     }
 
     /// The batch token of a text, of which `sealed` is what was sealed in `namespace`, and a hash that names it; `None` when this cluster did not make it
-    /// or it, or its parent, has ended. One that ends by the clock alone is given: who asks knows the time.
+    /// or it has ended by the marks, or its parent has by `now`. One that ends by the clock alone is given: who asks looks at its time.
     pub(crate) fn find<'g>(
         &self,
         cluster: &ClusterIdentity,
         stored: &TokenTable,
         namespace: NamespaceNumber,
         (text, sealed): (TokenText<'_>, &str),
+        now: Timestamp,
         guard: &'g Guard,
     ) -> Option<(TokenHash, &'g CachedToken)> {
         let print = self.printer.print(text);
@@ -79,7 +80,7 @@ impl BatchTokens {
                     cached.used.store(true, Ordering::Relaxed);
                 }
                 let parent = cached.live.parent();
-                let lives = parent.is_none_or(|parent| stored.contains(parent, guard))
+                let lives = parent.is_none_or(|parent| stored.lives_pinned(parent, now, guard))
                     && !self.has_ended(cached);
                 return lives.then_some((cached.hash, &cached.live));
             }
@@ -138,7 +139,14 @@ mod tests {
         let guard = stored.pin();
         for guess in ["hvb.", "hvb.AAAA", "hvb.%"] {
             let text = (TokenText::new(guess), guess);
-            let found = tokens.find(&cluster, &stored, NamespaceNumber::ROOT, text, &guard);
+            let found = tokens.find(
+                &cluster,
+                &stored,
+                NamespaceNumber::ROOT,
+                text,
+                Timestamp::UNIX_EPOCH,
+                &guard,
+            );
             assert!(found.is_none());
         }
         assert_eq!(tokens.len(), 0);

@@ -112,14 +112,20 @@ impl TokenTable {
         self.by_hash.get(hash, &guard).map(|entry| entry.header().entry())
     }
 
-    /// Whether there is a token under a hash.
-    pub(crate) fn lives(&self, hash: &TokenHash) -> bool {
-        self.contains(hash, &self.pin())
+    /// Whether there is a token under a hash whose time is not over at `now`. One whose time is over stays until a job ends it, and
+    /// until then all that hangs on it.
+    pub(crate) fn lives(&self, hash: &TokenHash, now: Timestamp) -> bool {
+        self.lives_pinned(hash, now, &self.pin())
     }
 
     /// The same, for who has a pin.
-    pub(crate) fn contains(&self, hash: &TokenHash, guard: &Guard) -> bool {
-        self.by_hash.get(hash, guard).is_some()
+    pub(super) fn lives_pinned(&self, hash: &TokenHash, now: Timestamp, guard: &Guard) -> bool {
+        self.live_at(hash, guard).is_some_and(|live| !live.standing().is_expired(now))
+    }
+
+    /// Whether there is a token under a hash, be its time over or not.
+    pub(crate) fn contains(&self, hash: &TokenHash) -> bool {
+        self.live_at(hash, &self.pin()).is_some()
     }
 
     /// The hash of the token with this accessor.
@@ -237,7 +243,7 @@ impl TokenTable {
             let Some(live) = self.live_at(child, &guard) else { return false };
             let Some(parent) = live.parent() else { return false };
             match live.shared().parent_above {
-                None => !self.contains(parent, &guard),
+                None => self.live_at(parent, &guard).is_none(),
                 Some(number) => !lives_above(number, parent),
             }
         };

@@ -294,7 +294,7 @@ fn find(
     let inside = jwt::token_in(context, text)?;
     let text = inside.as_ref().map_or(text, |inside| inside.expose_secret());
     let guard = context.view.tokens.pin();
-    let found = find::find(&context.view, Some(TokenText::new(text)), &guard);
+    let found = find::find(&context.view, Some(TokenText::new(text)), now, &guard);
     let (hash, live) = found.map_err(|error| match error {
         Error::Denied(_) => invalid(),
         other => other,

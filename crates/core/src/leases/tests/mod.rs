@@ -3,7 +3,9 @@
 mod creation;
 pub(crate) mod engine;
 mod lead;
+mod namespaces;
 mod outage;
+mod owners;
 mod quota;
 mod random;
 mod site;
@@ -467,44 +469,6 @@ fn after_a_restore_nothing_is_revoked_before_an_operator_says_so() {
 }
 
 #[test]
-fn a_namespace_knows_its_own_leases_only() {
-    let mut site = Site::open();
-    for name in ["a", "b"] {
-        site.ask(0, Update, &format!("sys/namespaces/{name}"), "").unwrap();
-        let mount = ("sys/mounts/far", r#"{"type":"far"}"#);
-        site.ask_as(ROOT, &format!("{name}/"), 0, Update, mount.0, mount.1).unwrap();
-    }
-    let make = |site: &Site, namespace: &str| {
-        let answer = site.ask_as(ROOT, namespace, 0, Read, "far/creds/short", "").unwrap();
-        logical(answer).lease.unwrap().id
-    };
-    let [here, of_a, of_b] = ["", "a/", "b/"].map(|namespace| make(&site, namespace));
-    site.restart();
-    let view = site.core.view().unwrap();
-    assert_eq!(view.leases.table().len(), 3);
-    for (namespace, own) in [("", &here), ("a/", &of_a), ("b/", &of_b)] {
-        for id in [&here, &of_a, &of_b] {
-            let known = site.ask_as(ROOT, namespace, 0, Update, "sys/leases/lookup", &body(id, ""));
-            assert_eq!(known.is_ok(), id == own, "{namespace} {id}");
-            if id != own {
-                for verb in ["renew", "revoke"] {
-                    let path = format!("sys/leases/{verb}");
-                    let _ = site.ask_as(ROOT, namespace, 0, Update, &path, &body(id, ""));
-                }
-            }
-        }
-    }
-    let all = |site: &Site| site.core.view().unwrap().leases.table().len();
-    site.ask_as(ROOT, "a/", 0, Update, "sys/leases/revoke-prefix/far", r#"{"sync":true}"#).unwrap();
-    assert_eq!(all(&site), 2);
-    let refused = error_of(site.ask(0, Delete, "sys/namespaces/b", ""));
-    assert_eq!(refused, "unable to delete namespace containing leases");
-    site.settle(100);
-    assert_eq!(all(&site), 0);
-    site.ask(0, Delete, "sys/namespaces/b", "").unwrap();
-}
-
-#[test]
 fn nothing_is_created_where_something_is_being_removed() {
     let site = Site::open();
     let context = site.core.context.load_full().unwrap();
@@ -518,18 +482,4 @@ fn nothing_is_created_where_something_is_being_removed() {
         let (id, _) = site.make(ROOT, 0, "r").unwrap();
         revoke(&site, 0, &id, true).unwrap();
     }
-}
-
-#[test]
-fn a_token_of_a_namespace_above_ends_its_leases_below() {
-    let site = Site::open();
-    site.ask(0, Update, "sys/namespaces/a", "").unwrap();
-    site.ask_as(ROOT, "a/", 0, Update, "sys/mounts/far", r#"{"type":"far"}"#).unwrap();
-    let token = site.token(ROOT, r#"{"policies":["root"]}"#).unwrap();
-    site.ask_as(&token, "a/", 0, Read, "far/creds/r", "").unwrap();
-    let all = |site: &Site| site.core.view().unwrap().leases.table().len();
-    assert_eq!(all(&site), 1);
-    site.ask(0, Update, "auth/token/revoke", &format!(r#"{{"token":"{token}"}}"#)).unwrap();
-    site.tick(1);
-    assert_eq!(all(&site), 0);
 }

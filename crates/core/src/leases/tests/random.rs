@@ -77,7 +77,8 @@ fn end(site: &mut Site, now: i64, told: &[(String, String)]) {
         assert!(told.iter().any(|(id, _)| id == record.id.as_str()));
         let live = site.core.view().unwrap();
         let owner = record.owner.unwrap();
-        assert!(live.tokens.lives(&owner.hash), "a lease outlived its token");
+        let last = jiff::Timestamp::from_second(now + 2700).unwrap();
+        assert!(live.tokens.lives(&owner.hash, last), "a lease outlived its token");
     }
     site.settle(now + 200_000);
     assert!(site.records().is_empty() && site.far_end.users().is_empty());

@@ -280,3 +280,46 @@ fn what_a_token_may_do_in_a_namespace_below_is_told_as_it_is_judged() {
     let answer = root("team").get(&core, Update, "sys/capabilities", &body);
     assert_eq!(answer["capabilities"], Json::strings(["deny".to_owned()]));
 }
+
+/// OpenBao counts the paths that are asked for from where it is asked, whatever the token's namespace.
+#[test]
+fn what_a_token_of_a_namespace_below_may_do_is_told_from_above_and_from_nowhere_else() {
+    let core = family();
+    let rules = "path \"kv/*\" { capabilities = [\"read\"] }
+                 path \"kid/kv/*\" { capabilities = [\"list\"] }";
+    policy(&core, "team", "reader", rules);
+    let made = root("team").get(&core, Update, "auth/token/create", r#"{"policies":["reader"]}"#);
+    let (token, accessor) = (text(&made, "client_token"), text(&made, "accessor"));
+    let batch = token_of(&core, r#"{"policies":["reader"],"type":"batch","no_parent":true}"#);
+    let paths = r#"["team/kv/a","team/kid/kv/a","kv/a","other/kv/a"]"#;
+    let given =
+        [("", "token", &token), ("", "token", &batch), ("-accessor", "accessor", &accessor)];
+    for (route, name, given) in given {
+        let path = format!("sys/capabilities{route}");
+        let body = format!(r#"{{"{name}":"{given}","paths":{paths}}}"#);
+        let told = root("").get(&core, Update, &path, &body);
+        let of = |path: &str| String::from_utf8(told[path].to_text()).unwrap();
+        assert_eq!(of("team/kv/a"), r#"["read"]"#, "{path}");
+        assert_eq!(of("team/kid/kv/a"), r#"["list"]"#, "{path}");
+        assert_eq!((of("kv/a"), of("other/kv/a")), (r#"["deny"]"#.into(), r#"["deny"]"#.into()));
+        let own = root("team").get(&core, Update, &path, &body.replace("team/", ""));
+        assert_eq!(own["kv/a"], Json::strings(["read"]), "{path}");
+        // From beside and from below it is as unknown as one that never was.
+        let unknown = body.replace(given.as_str(), &format!("{given}x"));
+        for here in ["other", "team/kid"] {
+            if here == "team/kid" && name == "token" {
+                // A token is of use below its namespace, so there it is known.
+                continue;
+            }
+            let [told, of_nobody] =
+                [&body, &unknown].map(|body| said(&root(here).ask(&core, Update, &path, body)));
+            assert_eq!(told, of_nobody, "{here} {path}");
+            assert!(told.contains(&format!("invalid {name}")), "{here} {path}: {told}");
+        }
+    }
+}
+
+/// A token of `team`.
+fn token_of(core: &Core, body: &str) -> String {
+    token(core, "team", body)
+}

@@ -115,7 +115,7 @@ fn is_light_route(
 fn has_heavy_policies(context: &NamespaceContext, request: &Request<'_>) -> bool {
     let of_token = |view: &View, is_heavy: &dyn Fn(&CachedToken) -> bool| {
         let guard = view.tokens.pin();
-        find::find(view, request.token, &guard).is_ok_and(|(_, live)| is_heavy(live))
+        find::find(view, request.token, request.now, &guard).is_ok_and(|(_, live)| is_heavy(live))
     };
     match context.home_of(request.token) {
         Ok(TokenHome::Here) => {
