@@ -19,7 +19,7 @@ use super::config::{
     RespPlace, SealSettings, ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 use super::exposed::PrivateFile;
-use super::seals::{SealKey, StaticKeySeal, TransitSettings, TransitUnsealer};
+use super::seals::{SealKey, StaticKeySeal, TransitSettings, TransitUnsealer, TransitUpkeep};
 use super::settings::{
     DatabaseSettings, ListenerSettings, ServerSettings, Spoken, StorageChoice, resolve,
 };
@@ -49,14 +49,18 @@ impl ServerArgs {
         let rekey_open =
             config.listeners.iter().all(|one| one.unauthenticated_rekey == RouteAccess::Open);
         let private_files = private_files(&config);
+        let listeners = listeners(&config)?;
+        let storage = storage(&config)?;
+        let (seal, seal_upkeep) = seal(config.seal)?;
         Ok(ServerSettings {
-            listeners: listeners(&config)?,
-            storage: storage(&config)?,
+            listeners,
+            storage,
             audit_devices: config.audit_devices,
             audit_directories: config
                 .audit_directories
                 .unwrap_or_else(|| config::DIRECTORIES_DEFAULT.map(PathBuf::from).to_vec()),
-            seal: seal(config.seal)?,
+            seal,
+            seal_upkeep,
             cluster_name: config.cluster_name,
             limits: config.limits,
             leases: leases(config.lease_ttls),
@@ -90,7 +94,6 @@ impl ServerArgs {
 pub(super) fn without_effect(config: &ServerConfig) -> Vec<String> {
     let limits = config.listeners.iter().any(|one| one.max_request_bytes.is_some());
     let entries = matches!(&config.storage, StorageConfig::Raft { max_entry_bytes: Some(_), .. });
-    let renews = matches!(&config.seal, SealSettings::Transit(transit) if !transit.disable_renewal);
     [
         (
             config.disable_mlock,
@@ -98,11 +101,6 @@ pub(super) fn without_effect(config: &ServerConfig) -> Vec<String> {
             "keys are locked in memory wherever the system allows it, and they are a few pages",
         ),
         (entries, "max_entry_size", "a stored entry has at most 1 MiB"),
-        (
-            renews,
-            "disable_renewal = false of seal \"transit\"",
-            "its token is never renewed here, so give it one that lives on by itself",
-        ),
         (limits, "max_request_size", "the built-in limit holds"),
         (config.raw_storage_endpoint, "raw_storage_endpoint", "sys/raw is not served"),
     ]
@@ -357,9 +355,12 @@ fn host(url: &str) -> Option<String> {
     Some(inner.map(str::to_owned).unwrap_or(host))
 }
 
-fn seal(config: SealSettings) -> Result<Option<Arc<dyn AutoSeal>>, Error> {
+/// The seal, and what is done for it while the server runs.
+type BuiltSeal = (Option<Arc<dyn AutoSeal>>, Option<TransitUpkeep>);
+
+fn seal(config: SealSettings) -> Result<BuiltSeal, Error> {
     Ok(match config {
-        SealSettings::Shamir => None,
+        SealSettings::Shamir => (None, None),
         SealSettings::Static(keys) => {
             let named =
                 |key: &config::StaticKeyConfig| SealKey::new(&key.id, key.key.expose_secret());
@@ -367,10 +368,13 @@ fn seal(config: SealSettings) -> Result<Option<Arc<dyn AutoSeal>>, Error> {
             let previous = keys.previous.as_ref().map(named).transpose();
             let seal = current.and_then(|key| Ok(StaticKeySeal::new(key, previous?)));
             let seal = seal.map_err(|why| Error::usage(format!("seal \"static\": {why}")))?;
-            Some(Arc::new(seal))
+            (Some(Arc::new(seal)), None)
         }
         SealSettings::Transit(transit) => {
-            Some(Arc::new(TransitUnsealer::new(settings_of(*transit)?)))
+            let renews_token = !transit.disable_renewal;
+            let settings = Arc::new(settings_of(*transit)?);
+            let seal = TransitUnsealer::new(Arc::clone(&settings));
+            (Some(Arc::new(seal)), Some(TransitUpkeep { settings, renews_token }))
         }
     })
 }

@@ -13,6 +13,7 @@ mod arguments;
 mod build_settings;
 mod cluster;
 mod config;
+mod damage;
 mod dev;
 mod dev_tls;
 mod diagnose;

@@ -120,7 +120,7 @@ impl Migrate {
             tls,
             table: self.table.clone(),
             ha_table: "kallisto_servers".to_owned(),
-            sharing: Sharing::Alone,
+            sharing: Sharing::Stopped,
             missing: MissingTables::Make,
             connects_max: 1,
             peer: Default::default(),

@@ -25,6 +25,7 @@ use super::cluster::ClusterPortFiles;
 use super::host::LinuxHost;
 use super::request_log::RequestLog;
 use super::scheduler::{AutoUnseal, Scheduler, try_seal};
+use super::seals::RunningUpkeep;
 use super::service_account::ServiceAccountFiles;
 use super::service_manager::{ServiceManager, Watchdog};
 use super::service_registration::ServiceRegistration;
@@ -78,6 +79,12 @@ impl ServerParts {
         on_down: Option<impl FnOnce(&'static str) + Send + 'static>,
     ) -> Result<(RunningServer, Result<(), Error>), Error> {
         let Self { core, store, cluster, traces } = self;
+        // Before anything serves: a server without them would let nothing expire.
+        let joins = settings.storage.join_targets();
+        let scheduler = Scheduler::start(&core, joins, on_down)?;
+        let telling = Telling::start(&store)?;
+        let upkeep = settings.seal_upkeep.clone();
+        let upkeep = upkeep.map(|upkeep| upkeep.start(&core)).transpose()?;
         let hearing = (requests, traces.as_ref());
         let listening = RunningListeners::start(&core, settings, cluster.as_ref(), hearing)?;
         note_certificates(&core, settings);
@@ -94,13 +101,10 @@ impl ServerParts {
             manager.ready();
         }
         let watchdog = manager.watch(&core);
-        let pending = match (&announced, &settings.dev) {
-            // A seal that does not answer now may answer later: the server stays, sealed, and says so.
-            (Ok(()), None) => try_seal(&core),
-            _ => AutoUnseal::Done,
-        };
-        let scheduler = Scheduler::start(&core, pending, settings.storage.join_targets(), on_down);
-        let telling = Telling::start(&store);
+        if announced.is_ok() && settings.dev.is_none() && try_seal(&core) == AutoUnseal::Pending {
+            // A seal that does not answer now may answer later: the server stays, sealed, and says so. The scheduler goes on.
+            core.try_seal_again();
+        }
         let registration = announced.is_ok().then(|| register(&core, settings)).flatten();
         let running = RunningServer {
             manager,
@@ -110,6 +114,7 @@ impl ServerParts {
             watchdog,
             core,
             telling,
+            _upkeep: upkeep,
             cluster,
             store,
             traces,
@@ -128,6 +133,7 @@ pub(super) struct RunningServer {
     watchdog: Option<Watchdog>,
     pub(super) core: Arc<Core>,
     telling: Telling,
+    _upkeep: Option<RunningUpkeep>,
     cluster: Option<Arc<ClusterPortFiles>>,
     store: Arc<dyn Store>,
     traces: Option<Traces>,

@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use kallisto_command::error::Error;
 use kallisto_core::{Core, JoinTarget};
 use kallisto_listener::{SystemClock, WallClock};
 
@@ -124,19 +125,22 @@ impl ToldFailures {
 /// The thread.
 pub(super) struct Scheduler {
     stop: SyncSender<()>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 impl Scheduler {
-    /// Starts to run the jobs of `core`, to try its seal again while that is pending, and to join one of `joins`.
+    /// Starts to run the jobs of `core`, to try its seal again where that is due ([`Core::take_due_seal`]), and to join one of `joins`.
     /// `on_down` hears, once, that the core is sealed for good.
+    ///
+    /// # Errors
+    /// That there is no thread for it: tokens and leases would never end.
     pub(super) fn start(
         core: &Arc<Core>,
-        mut seal: AutoUnseal,
         mut joins: Vec<JoinTarget>,
         mut on_down: Option<impl FnOnce(&'static str) + Send + 'static>,
-    ) -> Self {
+    ) -> Result<Self, Error> {
         let core = Arc::clone(core);
+        let mut seal = AutoUnseal::Done;
         let mut awaits_others = is_blank_among_others(&core);
         let (stop, stopped) = sync_channel(1);
         let run = move || {
@@ -158,6 +162,7 @@ impl Scheduler {
                 {
                     seal = try_seal_again(&core, &mut told, passes);
                 }
+                core.start_waiting_task();
                 if let Err(failed) = pollster::block_on(core.run_due_jobs(SystemClock.now())) {
                     for job in failed.iter() {
                         let why = job.why();
@@ -175,19 +180,15 @@ impl Scheduler {
             }
         };
         let thread = std::thread::Builder::new().name("scheduler".into()).spawn(run);
-        if let Err(error) = &thread {
-            tracing::error!(%error, "no thread for jobs: expired tokens stay until a restart");
-        }
-        Self { stop, thread: thread.ok() }
+        let no_thread = |error| Error::usage(format!("no thread for periodic jobs: {error}"));
+        Ok(Self { stop, thread: thread.map_err(no_thread)? })
     }
 
     /// Ends the thread.
-    pub(super) fn stop(mut self) {
+    pub(super) fn stop(self) {
         // The thread may have ended by itself; then there is nobody to tell.
         let _ = self.stop.try_send(());
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
+        if self.thread.join().is_err() {
             tracing::error!("the scheduler panicked");
         }
     }

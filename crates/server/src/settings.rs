@@ -22,6 +22,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::cluster::ClusterSettings;
 use super::config::{InitRequest, LogFile, LogFormat, PodConfig, PostgresqlConfig, TracingConfig};
 use super::exposed::PrivateFile;
+use super::seals::TransitUpkeep;
 
 /// What a server runs with.
 pub(super) struct ServerSettings {
@@ -30,6 +31,8 @@ pub(super) struct ServerSettings {
     pub(super) storage: StorageChoice,
     /// The seal that opens by itself, if there is one.
     pub(super) seal: Option<Arc<dyn AutoSeal>>,
+    /// What that has done while the server runs.
+    pub(super) seal_upkeep: Option<TransitUpkeep>,
     pub(super) cluster_name: Option<String>,
     /// The most that clients can make the server hold.
     pub(super) limits: AdmissionLimits,

@@ -10,6 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use kallisto_command::error::Error;
 use kallisto_store::{Leadership, Member, MemberRole, Replicated, Store};
 
 /// How often the cluster is looked at.
@@ -157,12 +158,15 @@ impl News {
 /// A thread that tells.
 pub(super) struct Telling {
     stop: SyncSender<()>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 impl Telling {
     /// Starts to tell of the cluster that `store` is part of; a store that is not replicated has none.
-    pub(super) fn start(store: &Arc<dyn Store>) -> Self {
+    ///
+    /// # Errors
+    /// That there is no thread for it.
+    pub(super) fn start(store: &Arc<dyn Store>) -> Result<Self, Error> {
         let store = Arc::clone(store);
         let (stop, stopped) = sync_channel(1);
         let run = move || {
@@ -182,19 +186,16 @@ impl Telling {
             }
         };
         let thread = std::thread::Builder::new().name("standing".into()).spawn(run);
-        if let Err(error) = &thread {
-            tracing::error!(%error, "no thread to tell of the cluster's changes");
-        }
-        Self { stop, thread: thread.ok() }
+        let no_thread =
+            |error| Error::usage(format!("no thread to tell of the cluster's changes: {error}"));
+        Ok(Self { stop, thread: thread.map_err(no_thread)? })
     }
 
     /// Ends the thread.
-    pub(super) fn stop(mut self) {
+    pub(super) fn stop(self) {
         // The thread may have ended by itself; then there is nobody to tell.
         let _ = self.stop.try_send(());
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
+        if self.thread.join().is_err() {
             tracing::error!("the thread that tells of the cluster panicked");
         }
     }

@@ -15,6 +15,7 @@ use kallisto_store::{
 use kallisto_store_postgres::{PostgresOptions, PostgresStore};
 
 use super::cluster::{ClusterPortFiles, ClusterSettings};
+use super::damage::EndOfDamaged;
 use super::recovery::PeersFile;
 use super::settings::{DatabaseSettings, ServerSettings, StorageChoice};
 use super::signals::Signals;
@@ -75,7 +76,9 @@ pub(super) fn open_store(
         StorageChoice::Memory => Ok(Arc::new(MemoryStore::new())),
         StorageChoice::Database(database) => open_database(database, &parts),
         StorageChoice::Durable { directory, durability, cluster } => {
-            open_directory(directory, *durability, cluster.as_ref(), parts)
+            let on_fatal = parts.on_fatal();
+            let store = open_directory(directory, *durability, cluster.as_ref(), parts)?;
+            Ok(EndOfDamaged::over(store, on_fatal))
         }
     }
 }

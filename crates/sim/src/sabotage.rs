@@ -29,7 +29,7 @@ pub enum Sabotage {
     NoExpectations,
     /// What a batch takes away stays.
     NoDeletes,
-    /// A intake takes a token for the one made before it when it is asked what lies in a cubbyhole.
+    /// An intake takes a token for the one made before it when it is asked what lies in a cubbyhole.
     MixedTokens,
     /// A core answers from its view however old that is.
     NoLease,

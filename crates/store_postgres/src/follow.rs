@@ -49,6 +49,14 @@ impl<D: StoreDatabase> PgDriver<D> {
         }
         shared.counters.behind.store(tip.saturating_sub(own), Ordering::Relaxed);
         let restored = polled.generation != shared.generation.load(Ordering::Acquire);
+        if tip < own {
+            // What was acknowledged in between is in no table any more.
+            tracing::warn!(
+                position = tip,
+                own,
+                "the database is behind this server, as after a restore of an older dump: reading all records"
+            );
+        }
         if restored || polled.trimmed > own || tip < own {
             self.rebuild(if restored { Replaced::Restored } else { Replaced::CaughtUp }).await?;
             return Ok(false);

@@ -64,6 +64,8 @@ pub enum Sharing {
     Many,
     /// None does.
     Alone,
+    /// None does while a command copies what is there: servers have to be stopped before.
+    Stopped,
 }
 
 /// What a store on PostgreSQL is opened with.

@@ -79,7 +79,8 @@ pub async fn begin<D: StoreDatabase>(
         tracing::warn!(why, "the database may lose what it acknowledged");
     }
     let watch = match sharing {
-        Sharing::Alone => wait_alone(&database, &session, &**clock).await?,
+        Sharing::Alone => wait_alone(&database, &session, &**clock, SHARED).await?,
+        Sharing::Stopped => wait_alone(&database, &session, &**clock, RUNNING).await?,
         Sharing::Many => LeaseWatch::default(),
     };
     let keeping = connect(&database, *connects_max, &keeper_wake).await?;
@@ -158,11 +159,17 @@ async fn connect<D: StoreDatabase>(
     }
 }
 
+/// What a server is told, and a command that copies, where another server goes on using the database.
+const SHARED: &str = "another server uses this database: set ha_enabled = \"true\" on both, or give this one another table";
+const RUNNING: &str =
+    "a server uses this database: stop all servers that use it, and run the command again";
+
 /// Waits until the lease of whoever used the database before is over; refuses where it is renewed.
 async fn wait_alone<D: StoreDatabase>(
     database: &D,
     session: &D::Session,
     clock: &dyn Clock,
+    why: &str,
 ) -> Result<LeaseWatch, Error> {
     let mut watch = LeaseWatch::default();
     let rounds = 2 * LEASE.as_millis() / BEAT.as_millis();
@@ -174,7 +181,6 @@ async fn wait_alone<D: StoreDatabase>(
         }
         database.sleep(BEAT).await;
     }
-    let why = "another server uses this database: set ha_enabled = \"true\" on both, or give this one another table";
     Err(Error::Unavailable(why.to_owned()))
 }
 

@@ -1,6 +1,6 @@
 //! `operator raft snapshot`: everything in a file, and a file in the place of everything.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,9 +72,13 @@ impl Save {
         progress.begin_bytes("saving", 0);
         // Only a whole file takes the place of what is there.
         let saved = files::fill_private(&self.file, |file| {
-            let mut tail = TailWriter { to: file, last: Vec::new() };
+            let mut tail = TailWriter { to: file, last: Vec::new(), failed: None };
             let mut counted = CountedBytes { file: &mut tail, progress: Arc::clone(&progress) };
             let saved = client.download(&ClientRequest::get(PATH), &mut counted);
+            // The client takes a write that failed for its own trouble.
+            if let Some(error) = tail.failed.take() {
+                return Err(Unsaved::File(error));
+            }
             let bytes = saved.map_err(Unsaved::Refused)?;
             if tail.is_whole() { Ok(bytes) } else { Err(Unsaved::BrokeOff) }
         });
@@ -86,7 +90,9 @@ impl Save {
                 Ok(Outcome::default().with_notice(&told))
             }
             Ok(bytes) => Ok(Outcome::line(format!("Success! Saved {bytes} bytes to {name}"))),
-            Err(Unsaved::File(error)) => Err(Error::unusable(format!("{name}: {error}"))),
+            Err(Unsaved::File(error)) => {
+                Err(Error::unusable(format!("cannot write the snapshot to {name}: {error}")))
+            }
             Err(Unsaved::Refused(error)) => Err(Error::doing("Error saving the snapshot")(error)),
             Err(Unsaved::BrokeOff) => {
                 Err(Error::unusable(format!("{name}: the snapshot broke off, nothing is saved")))
@@ -97,21 +103,22 @@ impl Save {
 
 /// Why there is no file.
 enum Unsaved {
-    File(std::io::Error),
+    File(io::Error),
     Refused(ClientError),
     BrokeOff,
 }
 
-impl From<std::io::Error> for Unsaved {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for Unsaved {
+    fn from(error: io::Error) -> Self {
         Self::File(error)
     }
 }
 
-/// Writes through, and remembers the last bytes.
+/// Writes through, and remembers the last bytes, and what kept it from writing.
 struct TailWriter<'f> {
     to: &'f mut dyn Write,
     last: Vec<u8>,
+    failed: Option<io::Error>,
 }
 
 impl TailWriter<'_> {
@@ -121,8 +128,17 @@ impl TailWriter<'_> {
 }
 
 impl Write for TailWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = self.to.write(bytes)?;
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match self.to.write(bytes) {
+            // Which is asked again.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(error) => {
+                let kind = error.kind();
+                self.failed = Some(error);
+                return Err(kind.into());
+            }
+            Ok(written) => written,
+        };
         let new = bytes.get(..written).unwrap_or_default();
         self.last
             .extend_from_slice(new.get(new.len().saturating_sub(TAIL_BYTES)..).unwrap_or_default());
@@ -131,7 +147,7 @@ impl Write for TailWriter<'_> {
         Ok(written)
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
 }
@@ -269,7 +285,7 @@ mod tests {
         let whole = [&[7; 40][..], &LAST_BLOCK, &[1; 8]].concat();
         for piece in [1, 5, 13, whole.len()] {
             let mut to = Vec::new();
-            let mut tail = TailWriter { to: &mut to, last: Vec::new() };
+            let mut tail = TailWriter { to: &mut to, last: Vec::new(), failed: None };
             for piece in whole.chunks(piece) {
                 assert_eq!(tail.write(piece).unwrap(), piece.len());
             }

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use kallisto_backup::{FilePart, FileReader, TAG};
 use kallisto_barrier::RootKey;
 use kallisto_store::{Commit, Error as StoreError, Position, Replicated, Store};
@@ -15,18 +14,20 @@ use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::{Response, Upload};
+use crate::backup::seal_records::{SealRecords, StoredPair};
 use crate::state::Core;
+use crate::state::seal::progress::SealTurns;
 use crate::view::NamespaceContext;
 
 /// Stagings that are under way at once.
 const STAGINGS_MAX: usize = 8;
 
-/// Whether a backup has to be of this cluster's keys.
+/// Whether a backup has to be of this cluster's root key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// It has to: the same shares unseal what was restored.
+    /// It has to. The shares that count now unseal what was restored, also where the backup was saved before a rekey.
     Keys,
-    /// It may be of others, whose shares are needed then.
+    /// It may be of another, and is restored as it is: the shares that counted when it was saved are needed then.
     Nothing,
 }
 
@@ -41,6 +42,9 @@ pub(crate) struct Restore {
     meta: Map,
     has_own_keys: bool,
     reader: FileReader,
+    /// They wait for the end of the file.
+    seal: SealRecords,
+    turns: SealTurns,
     staging: VecDeque<Commit>,
     finished: bool,
 }
@@ -82,6 +86,8 @@ fn upload(
         meta: Map::new(),
         has_own_keys: false,
         reader: FileReader::default(),
+        seal: SealRecords::new(context),
+        turns: core.seal.turns(),
         staging: VecDeque::new(),
         finished: false,
     }))
@@ -110,14 +116,41 @@ impl Restore {
         Ok(())
     }
 
-    async fn stage_records(&mut self, records: Vec<(Bytes, Bytes)>) -> Result<(), Error> {
+    async fn stage_records(&mut self, mut records: Vec<StoredPair>) -> Result<(), Error> {
         let Some(generation) = self.generation else { return Ok(()) };
+        self.seal.hold(&mut records);
+        if records.is_empty() {
+            return Ok(());
+        }
         let commit = self.cluster()?.stage(generation, records);
         self.staging.push_back(commit);
         while self.staging.len() > STAGINGS_MAX {
             self.await_staging().await?;
         }
         Ok(())
+    }
+
+    /// Stages the records of the seal, and says how many there are. The caller has the turn of the seal.
+    async fn stage_seal(&mut self, generation: Position) -> Result<u64, Error> {
+        let records = match self.check {
+            // The tag was verified: the file is of this root key.
+            Check::Keys => self.seal.of_cluster(&self.store, &self.root)?,
+            Check::Nothing => self.seal.of_file(),
+        };
+        if self.seal.are_replaced_by(&records) {
+            tracing::warn!(
+                "the snapshot was saved before a rekey: the shares of this cluster stay as they are"
+            );
+        }
+        let count = records.len() as u64;
+        for record in records {
+            let commit = self.cluster()?.stage(generation, vec![record]);
+            self.staging.push_back(commit);
+        }
+        while !self.staging.is_empty() {
+            self.await_staging().await?;
+        }
+        Ok(count)
     }
 
     async fn await_staging(&mut self) -> Result<(), Error> {
@@ -150,12 +183,13 @@ impl Restore {
     async fn replace_all(mut self) -> Result<Response, Error> {
         let records = self.reader.records().map_err(refuse)?;
         let Some(generation) = self.generation else { return self.describe(records) };
-        while !self.staging.is_empty() {
-            self.await_staging().await?;
-        }
-        let finishing = self.cluster()?.finish_restore(generation, records);
+        // Nobody rekeys from here on.
+        let turn = self.turns.next().await;
+        let staged = records - self.seal.count() + self.stage_seal(generation).await?;
+        let finishing = self.cluster()?.finish_restore(generation, staged);
         self.finished = true;
         let position = finishing.await.map_err(other_began)?;
+        drop(turn);
         tracing::warn!(records, index = position.0, "restored a snapshot");
         Ok(Response::Empty)
     }

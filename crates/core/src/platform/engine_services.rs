@@ -15,6 +15,7 @@ use crate::platform::outbound::{
 };
 use crate::platform::pool::{Claim, ThreadPool};
 use crate::platform::snapshot_storage::{SchedulePauses, SnapshotStorage};
+use crate::platform::threads::UnstartedTask;
 use crate::timers::Timers;
 
 /// Threads that make keys: each takes up to seconds, and nobody else waits for them.
@@ -50,6 +51,8 @@ pub(crate) struct EngineServices {
     pub(crate) lockouts: Arc<Lockouts>,
     /// How long things take.
     pub(crate) timers: Arc<Timers>,
+    /// What found no thread, and is started again by the scheduler.
+    pub(crate) waiting: UnstartedTask,
     /// Sends what engines ask of other servers; empty where nothing does.
     outbound: OnceLock<Arc<dyn OutboundCalls>>,
     /// Looks at what stands at names and addresses; empty where nothing does.
@@ -78,6 +81,7 @@ impl EngineServices {
             callers: ThreadPool::new("outbound", CALLERS, Claim::Equal, calls),
             lockouts: Arc::default(),
             timers: Arc::default(),
+            waiting: UnstartedTask::default(),
             outbound: OnceLock::new(),
             probes: OnceLock::new(),
             snapshots: OnceLock::new(),

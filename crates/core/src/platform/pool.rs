@@ -10,11 +10,14 @@
 //! - A turn is charged to the client it is for, so a client with much to do leaves others their turns.
 //! - A task whose client is gone is not polled again.
 //! - A panic ends its task, and no thread.
+//! - Nothing waits for a thread that is not there: a thread that the system refused is tried again with the next task, and a
+//!   task is refused while there is none.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::sync::oneshot;
@@ -27,6 +30,9 @@ use crate::platform::threads::give_way;
 pub(crate) const TURN: Cost = 1;
 
 type PoolWork = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Starts a thread of this name.
+type StartThread = fn(String, Box<dyn FnOnce() + Send>) -> io::Result<()>;
 
 /// How much a pool's threads want of the processors, beside those that serve requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +51,11 @@ pub(crate) struct ThreadPool {
     /// Places of the queue and at the threads.
     places: Arc<SharedAmount>,
     queue: Arc<Queue>,
-    started: Once,
+    /// How many of the threads run. It only grows.
+    running: AtomicUsize,
+    /// Held while threads are started; whether it was told that the system refused one.
+    starting: Mutex<bool>,
+    start_thread: StartThread,
 }
 
 #[derive(Default)]
@@ -95,13 +105,22 @@ impl ThreadPool {
         claim: Claim,
         places: Arc<SharedAmount>,
     ) -> Self {
-        Self { name, threads, claim, places, queue: Arc::default(), started: Once::new() }
+        Self {
+            name,
+            threads,
+            claim,
+            places,
+            queue: Arc::default(),
+            running: AtomicUsize::new(0),
+            starting: Mutex::new(false),
+            start_thread,
+        }
     }
 
     /// Runs `work` on one of the threads when it is the turn of `flow`.
     ///
     /// # Errors
-    /// [`Error::Busy`] when too many wait already.
+    /// [`Error::Busy`] when too many wait already, [`Error::Unavailable`] when there is no thread.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         flow: Flow,
@@ -113,7 +132,7 @@ impl ThreadPool {
     /// Has the threads drive `work` to its end, a turn of `flow` at a time, of which the first costs `first`.
     ///
     /// # Errors
-    /// [`Error::Busy`] when too many wait already.
+    /// [`Error::Busy`] when too many wait already, [`Error::Unavailable`] when there is no thread.
     pub(crate) async fn drive<T: Send + 'static>(
         &self,
         flow: Flow,
@@ -126,7 +145,7 @@ impl ThreadPool {
     /// The same for who keeps what it waits for.
     ///
     /// # Errors
-    /// [`Error::Busy`] when too many wait already.
+    /// [`Error::Busy`] when too many wait already, [`Error::Unavailable`] when there is no thread.
     pub(crate) fn submit<T: Send + 'static>(
         &self,
         flow: Flow,
@@ -134,6 +153,7 @@ impl ThreadPool {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<PoolOutcome<T>, Error> {
         let place = self.places.take(flow, 1)?;
+        self.start()?;
         let (tell, told) = oneshot::channel();
         let work = Box::pin(async move {
             let outcome = work.await;
@@ -147,26 +167,47 @@ impl ThreadPool {
             is_forsaken: AtomicBool::new(false),
             phase: Mutex::new(TaskPhase::Queued(work)),
         });
-        self.started.call_once(|| self.start());
         self.queue.push(Arc::clone(&task), first);
         Ok(PoolOutcome { told, task })
     }
 
-    fn start(&self) {
-        for at in 0..self.threads {
+    /// Starts the threads that do not run yet, as far as the system lets it.
+    fn start(&self) -> Result<(), Error> {
+        // Acquire: see the store below. Whoever reads an older number waits for the lock.
+        if self.running.load(Ordering::Acquire) == self.threads {
+            return Ok(());
+        }
+        let mut is_told = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.load(Ordering::Acquire);
+        while running < self.threads {
             let (queue, claim) = (Arc::clone(&self.queue), self.claim);
-            let name = format!("{}-{at}", self.name);
-            let spawned = std::thread::Builder::new().name(name).spawn(move || {
+            let work = Box::new(move || {
                 if claim == Claim::Lesser {
                     give_way();
                 }
                 queue.work();
             });
-            if let Err(error) = spawned {
-                tracing::error!(%error, purpose = self.name, "no thread");
+            if let Err(error) = (self.start_thread)(format!("{}-{running}", self.name), work) {
+                if !std::mem::replace(&mut *is_told, true) {
+                    tracing::error!(%error, purpose = self.name, running, "no thread; trying again");
+                }
+                break;
             }
+            running += 1;
+            self.running.store(running, Ordering::Release);
+        }
+        if running == self.threads && std::mem::replace(&mut *is_told, false) {
+            tracing::info!(purpose = self.name, "all threads run");
+        }
+        match running {
+            0 => Err(Error::Unavailable(format!("no thread to run this on ({})", self.name))),
+            _ => Ok(()),
         }
     }
+}
+
+fn start_thread(name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    std::thread::Builder::new().name(name).spawn(work).map(|_| ())
 }
 
 impl Drop for ThreadPool {
@@ -338,6 +379,36 @@ mod tests {
             let order = self.order.lock().unwrap();
             order.iter().position(|turn| *turn == flow).unwrap()
         }
+    }
+
+    #[test]
+    fn without_a_thread_a_task_is_refused_and_the_next_one_tries_again() {
+        static GRANTED: AtomicUsize = AtomicUsize::new(0);
+        fn granted(name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+            let take = |left: usize| left.checked_sub(1);
+            match GRANTED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take) {
+                Ok(_) => start_thread(name, work),
+                Err(_) => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        }
+        let places = Arc::new(SharedAmount::new(100, 0));
+        let mut pool = ThreadPool::new("test", 2, Claim::Equal, places);
+        pool.start_thread = granted;
+        for _ in 0..3 {
+            let mut waiting = pin!(pool.run(NOISY, || 7));
+            let refused = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(refused, Poll::Ready(Err(Error::Unavailable(_)))), "{refused:?}");
+        }
+        assert_eq!(pool.places.held(), 0);
+        // One is enough, and the other one comes when it can.
+        for running in [1, 2] {
+            GRANTED.store(1, Ordering::SeqCst);
+            assert_eq!(pollster::block_on(pool.run(NOISY, || 7)), Ok(7));
+            assert_eq!(pool.running.load(Ordering::SeqCst), running);
+        }
+        GRANTED.store(1, Ordering::SeqCst);
+        assert_eq!(pollster::block_on(pool.run(NOISY, || 7)), Ok(7));
+        assert_eq!(GRANTED.load(Ordering::SeqCst), 1, "there are enough of them");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Long work: done when it returns. What the server does by the clock is a job (`crate::jobs`), which may start such a task.
@@ -35,6 +36,35 @@ pub(crate) fn outcome_of<T>(threads: &dyn Threads, future: impl Future<Output = 
     let mut outcome = None;
     threads.wait(pin!(async { outcome = Some(future.await) }));
     outcome
+}
+
+/// Starts a task, as often as it is asked to.
+type TaskStart = Box<dyn Fn() -> io::Result<()> + Send>;
+
+/// The task that found no thread: whoever runs the jobs has it started again, until it is.
+#[derive(Default)]
+pub(crate) struct UnstartedTask(Mutex<Option<TaskStart>>);
+
+impl UnstartedTask {
+    fn lock(&self) -> MutexGuard<'_, Option<TaskStart>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a task, in the place of one that waits.
+    pub(crate) fn keep(&self, start: impl Fn() -> io::Result<()> + Send + 'static) {
+        *self.lock() = Some(Box::new(start));
+    }
+
+    /// Tries to start what waits; true once it was.
+    pub(crate) fn start(&self) -> bool {
+        let Some(start) = self.lock().take() else { return false };
+        if start().is_ok() {
+            return true;
+        }
+        // One that came meanwhile is of a newer state.
+        self.lock().get_or_insert(start);
+        false
+    }
 }
 
 /// The nice value of a thread that gives way ([`give_way`]): a tenth of the weight of one that answers requests (`sched(7)`).

@@ -16,19 +16,12 @@ use crate::state::seal::recipients::{KeptShares, ReplacedShares};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
-const fn record(target: ShareTarget) -> &'static str {
-    match target {
-        ShareTarget::Unseal => "rekey/kept/unseal",
-        ShareTarget::Recovery => "rekey/kept/recovery",
-    }
-}
-
 impl Core {
     /// Keeps encrypted shares in the place of those that are kept.
     pub(super) async fn keep_shares(&self, shares: &KeptShares) -> Result<ReplacedShares, Error> {
         let context = self.context.load_full().ok_or(Error::Sealed)?;
         let storage = EngineStorage::builtin(&context, MountId::SYSTEM)?;
-        let name = record(shares.target);
+        let name = shares.target.kept_record();
         let before = storage.get(name)?.map(|found| found.value.to_vec());
         storage.put(name, shares.text.clone()).await?;
         Ok(ReplacedShares { target: shares.target, text: before })
@@ -39,8 +32,8 @@ impl Core {
         let context = self.context.load_full().ok_or(Error::Sealed)?;
         let storage = EngineStorage::builtin(&context, MountId::SYSTEM)?;
         match shares.text {
-            Some(text) => storage.put(record(shares.target), text).await,
-            None => storage.delete(record(shares.target)).await,
+            Some(text) => storage.put(shares.target.kept_record(), text).await,
+            None => storage.delete(shares.target.kept_record()).await,
         }
     }
 
@@ -51,7 +44,7 @@ impl Core {
     pub(crate) fn kept_shares(&self, target: ShareTarget) -> Result<Json, Error> {
         let context = self.context.load_full().ok_or(Error::Sealed)?;
         let storage = EngineStorage::builtin(&context, MountId::SYSTEM)?;
-        let kept = storage.get(record(target))?;
+        let kept = storage.get(target.kept_record())?;
         let kept = kept.ok_or_else(|| Error::invalid("no backed-up keys found"))?;
         let damaged = || Error::internal(&"the record of kept shares is damaged");
         let mut map = json::parse_object(&kept.value).map_err(|_| damaged())?;
@@ -76,6 +69,6 @@ impl Core {
     /// What the store says.
     pub(crate) async fn forget_kept_shares(&self, target: ShareTarget) -> Result<(), Error> {
         let context = self.context.load_full().ok_or(Error::Sealed)?;
-        EngineStorage::builtin(&context, MountId::SYSTEM)?.delete(record(target)).await
+        EngineStorage::builtin(&context, MountId::SYSTEM)?.delete(target.kept_record()).await
     }
 }

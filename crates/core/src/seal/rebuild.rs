@@ -6,6 +6,7 @@
 //! a state that is no more comes to nothing (`clear`). A restored state that these keys do not open seals the server: it
 //! waits for the shares that do, or for a seal that opens by itself.
 
+use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -15,6 +16,7 @@ use kallisto_barrier::{Keyring, RootKey};
 use kallisto_store::{Candidacy, Replaced, Store};
 
 use crate::seal::open::{Opener, Opening};
+use crate::state::Core;
 use crate::storage::keys;
 use crate::view::NamespaceContext;
 use crate::view::outdated::Outdated;
@@ -67,11 +69,15 @@ impl Rebuild {
     }
 
     fn spawn(self: &Arc<Self>) {
+        let Err(error) = self.try_spawn() else { return };
+        tracing::error!(%error, "no thread to build the view on: this server serves the past until there is one; trying again");
         let this = Arc::clone(self);
-        let run = Box::new(move || this.run());
-        if let Err(error) = self.opener.threads.start("rebuild", run) {
-            tracing::error!(%error, "no thread to build the view on: this server serves the past");
-        }
+        self.opener.services.waiting.keep(move || this.try_spawn());
+    }
+
+    fn try_spawn(self: &Arc<Self>) -> io::Result<()> {
+        let this = Arc::clone(self);
+        self.opener.threads.start("rebuild", Box::new(move || this.run()))
     }
 
     fn run(&self) {
@@ -111,6 +117,16 @@ impl Rebuild {
     }
 }
 
+impl Core {
+    /// Starts again what found no thread, as building a view does where the system lets the server have no more of them. To be
+    /// called every second or so.
+    pub fn start_waiting_task(&self) {
+        if self.services.waiting.start() {
+            tracing::info!("there is a thread again: building the view");
+        }
+    }
+}
+
 /// Whether the keys of the records open under this root key.
 fn opens_under(store: &dyn Store, root: &RootKey) -> bool {
     let record = store.get(&keys::keyring()).ok().flatten();
@@ -132,7 +148,7 @@ mod tests {
     use super::*;
     use crate::api::request::{Request, TokenText};
     use crate::platform::server_info::ServerInfo;
-    use crate::state::Core;
+    use crate::platform::threads::{BackgroundTask, OwnThreads, Threads};
 
     type Meanwhile = Box<dyn FnOnce() + Send>;
 
@@ -181,6 +197,49 @@ mod tests {
         std::thread::sleep(Duration::from_millis(200));
         assert!(core.is_sealed());
         assert!(!core.take_due_seal(), "it is the operator's seal");
+    }
+
+    /// Threads of which some are refused.
+    struct RefusedThreads(Mutex<u32>);
+
+    impl Threads for RefusedThreads {
+        fn start(&self, name: &'static str, task: BackgroundTask) -> io::Result<()> {
+            let mut left = self.0.lock().unwrap();
+            if name == "rebuild" && *left > 0 {
+                *left -= 1;
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            OwnThreads.start(name, task)
+        }
+
+        fn pause(&self, duration: Duration) {
+            OwnThreads.pause(duration);
+        }
+
+        fn wait(&self, future: std::pin::Pin<&mut dyn Future<Output = ()>>) {
+            OwnThreads.wait(future);
+        }
+    }
+
+    #[test]
+    fn a_view_that_found_no_thread_is_built_once_there_is_one() {
+        let store = Arc::<ReadAgainStore>::default();
+        let core = Core::new(Arc::clone(&store) as _, ServerInfo::default())
+            .with_threads(Arc::new(RefusedThreads(Mutex::new(3))));
+        let root = Some("root".to_owned().into());
+        pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        *store.meanwhile.lock().unwrap() = Some(Box::new(move || tell.send(()).unwrap()));
+        let fold = store.fold.lock().unwrap().clone().unwrap();
+        fold.replaced(Replaced::CaughtUp);
+        for _ in 0..2 {
+            core.start_waiting_task();
+            assert!(told.try_recv().is_err(), "there is no thread");
+        }
+        core.start_waiting_task();
+        told.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(!core.is_sealed());
+        assert!(!core.services.waiting.start(), "it waits no more");
     }
 
     /// Otherwise a device whose destination is gone would fail the requests of this server for ever.

@@ -130,8 +130,33 @@ impl Core {
     }
 
     /// Has the seal tried again by whoever asks [`Core::take_due_seal`].
-    pub(crate) fn try_seal_again(&self) {
+    pub fn try_seal_again(&self) {
         self.seal_is_due.store(true, Ordering::Release);
+    }
+
+    /// Has the unseal key wrapped anew where the seal's key was replaced since, while this server is unsealed and leads: of a
+    /// cluster no server leads while it is unsealed, so none of them could write it then. Asks the seal, which may take long.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the seal does not give the key back or take it, and what the store says.
+    pub async fn renew_seal_wrapping(&self) -> Result<(), Error> {
+        if self.is_sealed() || !self.store.leads() {
+            return Ok(());
+        }
+        let (Some(auto), Some(config)) = (&self.auto_seal, self.seal_config()?) else {
+            return Ok(());
+        };
+        let SealScheme::Auto { name, wrapped, .. } = &config.scheme else { return Ok(()) };
+        if name != auto.name() || !auto.is_outdated(wrapped) {
+            return Ok(());
+        }
+        let bytes = auto.unwrap(wrapped).map_err(Error::Unavailable)?;
+        let key = UnsealKey::from_bytes(&bytes).map_err(unavailable)?;
+        unwrap_root(&config, &key)?;
+        // What was changed meanwhile stays: the record is expected as it was read.
+        self.try_renew_wrapping(&config, auto.as_ref(), &key).await?;
+        tracing::info!(seal = auto.name(), "unseal key wrapped by the seal's new key");
+        Ok(())
     }
 
     /// Wraps the unseal key again, so that the seal's key before is needed no more. Failing leaves
@@ -294,4 +319,65 @@ fn join_first(
     }
     joining.done();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU8;
+
+    use jiff::Timestamp;
+    use kallisto_store::MemoryStore;
+    use zeroize::Zeroizing;
+
+    use super::*;
+    use crate::platform::server_info::ServerInfo;
+    use crate::seal::InitSpec;
+
+    /// Keeps the key in the open behind the version that wrapped it.
+    #[derive(Default)]
+    struct Versioned(AtomicU8);
+
+    impl AutoSeal for Versioned {
+        fn name(&self) -> &str {
+            "test"
+        }
+
+        fn wrap(&self, key: &[u8]) -> Result<Vec<u8>, String> {
+            Ok([&[self.0.load(Ordering::SeqCst)], key].concat())
+        }
+
+        fn unwrap(&self, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>, String> {
+            Ok(Zeroizing::new(wrapped[1..].to_vec()))
+        }
+
+        fn is_outdated(&self, wrapped: &[u8]) -> bool {
+            wrapped[0] < self.0.load(Ordering::SeqCst)
+        }
+    }
+
+    #[test]
+    fn a_server_that_runs_has_its_key_wrapped_anew_once_the_seals_key_was_rotated() {
+        let (store, seal) = (Arc::new(MemoryStore::new()), Arc::<Versioned>::default());
+        let core = Core::new(Arc::clone(&store) as _, ServerInfo::default());
+        let core = core.with_auto_seal(Arc::clone(&seal) as _);
+        let spec = InitSpec { shares: 1, threshold: 1, root_token: None, mount_kv: None };
+        pollster::block_on(core.initialize_unsealed(&spec, Timestamp::UNIX_EPOCH)).unwrap();
+        let wrapped_by = || match core.seal_config().unwrap().unwrap().scheme {
+            SealScheme::Auto { wrapped, .. } => wrapped[0],
+            SealScheme::Shamir => panic!("the seal opens by itself"),
+        };
+        let before = core.seal_record().unwrap().unwrap().seqno;
+        pollster::block_on(core.renew_seal_wrapping()).unwrap();
+        assert_eq!(core.seal_record().unwrap().unwrap().seqno, before, "there is nothing to do");
+        seal.0.store(2, Ordering::SeqCst);
+        assert_eq!(wrapped_by(), 0);
+        pollster::block_on(core.renew_seal_wrapping()).unwrap();
+        assert_eq!(wrapped_by(), 2);
+        pollster::block_on(core.seal()).unwrap();
+        seal.0.store(3, Ordering::SeqCst);
+        pollster::block_on(core.renew_seal_wrapping()).unwrap();
+        assert_eq!(wrapped_by(), 2, "a sealed server writes nothing");
+        pollster::block_on(core.auto_unseal()).unwrap();
+        assert_eq!((wrapped_by(), core.is_sealed()), (3, false));
+    }
 }

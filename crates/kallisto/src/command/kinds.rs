@@ -42,14 +42,31 @@ fn the_help_of_login_names_every_login_method() {
     assert_offers(&["login"], "method", methods.map(|spec| spec.name));
 }
 
+/// The names in the table `KINDS` of a file of the page.
+fn kinds_of_page(source: &str) -> BTreeSet<&str> {
+    let rows = source.split_once("const KINDS = [\n").unwrap().1.split_once("\n]").unwrap().0;
+    rows.lines().filter_map(|row| row.trim().strip_prefix("['")?.split('\'').next()).collect()
+}
+
 #[test]
 fn the_page_knows_every_login_method_and_no_others() {
-    let source = include_str!("../../../../ui/src/lib/logins.ts");
-    let rows =
-        source.split_once("export const KINDS = [\n").unwrap().1.split_once("\n]").unwrap().0;
-    let known = rows.lines().filter_map(|row| row.trim().strip_prefix("['")?.split('\'').next());
-    let known: BTreeSet<&str> = known.filter(|name| *name != "token").collect();
+    let mut known = kinds_of_page(include_str!("../../../../ui/src/lib/logins.ts"));
+    assert!(known.remove("token"), "it is no method");
     let methods = kallisto_auth_methods::METHODS.iter();
-    let methods: BTreeSet<&str> = methods.map(|spec| spec.name).collect();
-    assert_eq!(known, methods);
+    assert_eq!(known, methods.map(|spec| spec.name).collect());
+}
+
+#[test]
+fn the_page_offers_every_engine_that_can_be_mounted_and_no_others() {
+    let offered = kinds_of_page(include_str!("../../../../ui/src/screens/settings/mounts.tsx"));
+    // The server's own engine of secrets is in no list of engines.
+    let mut engines = BTreeSet::from(["kv"]);
+    engines.extend(
+        kallisto_engines::ENGINES
+            .iter()
+            .filter(|spec| spec.builtin.is_none())
+            .map(|spec| spec.name),
+    );
+    engines.retain(|name| !FORMER_NAMES.contains(name));
+    assert_eq!(offered, engines);
 }

@@ -4,7 +4,10 @@
 //! - [`restart`] starts and stops it in every way, with good and bad configurations;
 //! - [`tls`] changes certificates while it serves and tries who may connect;
 //! - [`auto_unseal`] opens it without people, and refuses the wrong key;
+//! - [`seal_upkeep`] has it look after a transit seal's token and key;
+//! - [`damage`] starts it on files that were damaged;
 //! - [`canary`] sends secrets everywhere and looks for them where they do not belong;
+//! - [`restore`] restores what was saved before a rekey, and tries which shares count;
 //! - [`raft_routes`] asks every route of its storage that the OpenAPI document has;
 //! - [`rest`] looks for planted secrets in its files and in its memory;
 //! - [`dev`] starts one for development, with and without a configuration;
@@ -29,6 +32,7 @@ mod canary;
 #[path = "../../../otlp/tests/delivery/collector.rs"]
 #[expect(dead_code, reason = "what an exporter meets by itself is tried with the exporter")]
 mod collector;
+mod damage;
 mod dev;
 mod diagnose;
 mod durability;
@@ -42,7 +46,9 @@ mod ports;
 mod raft_routes;
 mod rest;
 mod restart;
+mod restore;
 mod scale;
+mod seal_upkeep;
 mod self_init;
 mod support;
 mod tls;

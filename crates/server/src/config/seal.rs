@@ -230,7 +230,7 @@ fn transit(source: &mut SealStanza<'_, '_>) -> Result<TransitSeal, Error> {
             None => TRANSIT_MOUNT_DEFAULT.to_owned(),
         },
         namespace: namespace.map(|raw| path_part(&raw)).transpose()?.map(|path| path + "/"),
-        disable_renewal: renewal.map_or(Ok(true), |raw| raw.switch())?,
+        disable_renewal: renewal.map_or(Ok(false), |raw| raw.switch())?,
         tls: transit_tls(source)?,
     })
 }

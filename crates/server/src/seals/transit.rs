@@ -1,4 +1,9 @@
 //! The seal whose key stays in another server's transit engine.
+//!
+//! The other server keeps every version of its key and says with each ciphertext which one made it (`vault:v2:..`). What an older
+//! version wrapped is wrapped anew, so that the other server may give that version up. [`super::token_renewal`] keeps the token alive.
+
+use std::sync::Arc;
 
 use data_encoding::BASE64;
 use kallisto_core::AutoSeal;
@@ -19,11 +24,14 @@ pub(crate) struct TransitSettings {
     pub(crate) key: String,
 }
 
+/// What is wrapped to learn which version of the key wraps now; no secret.
+const SAMPLE: &[u8] = b"kallisto asks for the newest key";
+
 /// Wraps the unseal key by `encrypt` and gives it back by `decrypt`.
-pub(crate) struct TransitUnsealer(TransitSettings);
+pub(crate) struct TransitUnsealer(Arc<TransitSettings>);
 
 impl TransitUnsealer {
-    pub(crate) fn new(settings: TransitSettings) -> Self {
+    pub(crate) fn new(settings: Arc<TransitSettings>) -> Self {
         Self(settings)
     }
 
@@ -61,8 +69,43 @@ impl AutoSeal for TransitUnsealer {
         bytes.map(Zeroizing::new).map_err(|_| "the other server's answer is no base64".into())
     }
 
-    fn is_outdated(&self, _wrapped: &[u8]) -> bool {
-        // The other server keeps every version of its key; which one wrapped is its business.
-        false
+    /// Asks the other server: a restart costs one request more. One that does not answer leaves everything as it is.
+    fn is_outdated(&self, wrapped: &[u8]) -> bool {
+        let fresh = match self.wrap(SAMPLE) {
+            Ok(fresh) => fresh,
+            Err(why) => {
+                tracing::warn!(why, "not known whether the seal's key was rotated");
+                return false;
+            }
+        };
+        match (version_of(wrapped), version_of(&fresh)) {
+            (Some(then), Some(now)) => then < now,
+            _ => false,
+        }
+    }
+}
+
+/// Which version of the key made a ciphertext, `vault:vN:..`.
+fn version_of(ciphertext: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(ciphertext).ok()?;
+    let (version, _) = text.strip_prefix("vault:v")?.split_once(':')?;
+    version.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version_of;
+
+    #[test]
+    fn a_ciphertext_says_which_version_of_the_key_made_it() {
+        for (ciphertext, version) in [
+            ("vault:v1:AAAA", Some(1)),
+            ("vault:v12:AA:AA", Some(12)),
+            ("vault:v12", None),
+            ("vault:vx:AAAA", None),
+            ("AAAA", None),
+        ] {
+            assert_eq!(version_of(ciphertext.as_bytes()), version, "{ciphertext}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What the invariants are shown of requests to cores: when a intake takes one up, and when it answers.
+//! What the invariants are shown of requests to cores: when an intake takes one up, and when it answers.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::site::LEASE_SECS;
 use crate::site::asks::{AnswerParts, CoreAnswer, Recency};
 
 impl SimWorld {
-    /// A intake takes a request up: from now on it may have happened.
+    /// An intake takes a request up: from now on it may have happened.
     pub(super) fn taken_up(&mut self, number: u64, intake: &IntakePoint, leads: bool) {
         let Some(call) = self.calls.get(&number) else { return };
         if let Some(token) = call.why.bearer() {
@@ -33,7 +33,7 @@ impl SimWorld {
         }
     }
 
-    /// A intake has answered, and holds so much now.
+    /// An intake has answered, and holds so much now.
     pub(super) fn judge(
         &mut self,
         number: u64,

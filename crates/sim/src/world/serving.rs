@@ -266,7 +266,7 @@ impl SimWorld {
         self.poll_own(id)
     }
 
-    /// A intake has answered.
+    /// An intake has answered.
     fn landed(
         &mut self,
         number: u64,

@@ -1,11 +1,16 @@
 //! A commit that takes its time, on a database that does nothing else.
 
+use std::fmt::{self, Write};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use kallisto_store::{Commit, Peer};
 use tokio::sync::Notify;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::*;
 use crate::database::{
@@ -24,13 +29,15 @@ struct SlowDatabase {
     epoch: Option<Arc<AtomicU64>>,
     /// It refuses to say what is there.
     refuses: bool,
+    /// How many positions it is behind whoever asks.
+    behind_by: u64,
     naps: Arc<AtomicU64>,
 }
 
 impl SlowDatabase {
     fn new(clock: &Arc<SetClock>, commit_ms: u64) -> Self {
         let (clock, naps) = (Arc::clone(clock), Arc::default());
-        Self { clock, commit_ms, epoch: None, refuses: false, naps }
+        Self { clock, commit_ms, epoch: None, refuses: false, behind_by: 0, naps }
     }
 }
 
@@ -95,7 +102,7 @@ impl DatabaseSession for SlowDatabase {
         let Some(epoch) = &self.epoch else { return not_asked() };
         Ok(PolledChanges {
             epoch: epoch.load(Ordering::Relaxed),
-            tip: behind,
+            tip: behind - self.behind_by,
             generation: 0,
             trimmed: 0,
             holder: 1,
@@ -237,4 +244,61 @@ fn a_store_ends_though_the_database_refuses_what_it_asks() {
     let ended = pin!(driver.run()).poll(&mut Context::from_waker(Waker::noop()));
     assert!(ended.is_ready(), "whoever stops the server waits for it");
     assert!(shared.drained.load(Ordering::Acquire));
+}
+
+/// The fields of the warnings that were logged, a line each.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<String>>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut self.clone());
+        self.0.lock().unwrap().push('\n');
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+impl Visit for Warnings {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        write!(self.0.lock().unwrap(), "{}={value:?} ", field.name()).unwrap();
+    }
+}
+
+/// Nobody else says that what was acknowledged is gone.
+#[test]
+fn a_database_that_was_put_back_is_warned_of_with_both_positions() {
+    let clock = Arc::new(SetClock::default());
+    let shared = Arc::new(shared(&clock));
+    let own = shared.position().0;
+    let epoch = Some(Arc::new(AtomicU64::new(3)));
+    let told = |behind_by| {
+        let database =
+            SlowDatabase { epoch: epoch.clone(), behind_by, ..SlowDatabase::new(&clock, 0) };
+        let mut driver = PgDriver::new(Arc::clone(&shared), database.clone(), database);
+        let warnings = Warnings::default();
+        tracing::subscriber::with_default(warnings.clone(), || {
+            let polled = pin!(driver.follow()).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_ready());
+        });
+        warnings.0.lock().unwrap().clone()
+    };
+    let warned = told(2);
+    let positions = format!("position={} own={own} ", own - 2);
+    assert!(warned.contains(&positions) && warned.lines().count() == 1, "{warned}");
+    assert_eq!(told(0), "");
 }

@@ -220,7 +220,7 @@ async fn holder(
     }
     let name = match sharing {
         Sharing::Many => name_of(session, statements, look.holder).await,
-        Sharing::Alone => None,
+        Sharing::Alone | Sharing::Stopped => None,
     };
     let name = name.unwrap_or_else(|| "a server that is not listed".to_owned());
     Some(finding(LEASE_HOLDER, FindingKind::Well, format!("{name} had it last")))

@@ -22,7 +22,7 @@ fn used(statements: &PgStatements, sharing: Sharing) -> usize {
     match sharing {
         Sharing::Many => statements.columns.len(),
         // That of the servers is the last.
-        Sharing::Alone => statements.columns.len() - 1,
+        Sharing::Alone | Sharing::Stopped => statements.columns.len() - 1,
     }
 }
 
@@ -134,7 +134,7 @@ async fn make(
     let lock = "BEGIN; SELECT pg_advisory_xact_lock(7813471024)";
     let ha = match sharing {
         Sharing::Many => &statements.create_ha[..],
-        Sharing::Alone => "",
+        Sharing::Alone | Sharing::Stopped => "",
     };
     let all = format!("{lock}; {}{ha} COMMIT", statements.create);
     session.batch(&all, LONG_STATEMENT).await

@@ -164,6 +164,10 @@ fn of_a_database_that_one_server_has_for_itself_a_killed_one_is_waited_for_and_a
     assert!(store.is_alone() && store.shares_records());
     let error = refusal(alone("two")).to_string();
     assert!(error.contains("another server uses this database"), "{error}");
+    let mut copying = alone("two");
+    copying.sharing = Sharing::Stopped;
+    let error = refusal(copying).to_string();
+    assert!(error.contains("stop all servers") && !error.contains("ha_enabled"), "{error}");
     store.close().unwrap();
     // As if it had been killed, with the database's clock an hour behind since.
     database.sql("UPDATE t_meta SET holder = 77, expires = now() + interval '1 hour'");

@@ -209,7 +209,7 @@ pub(super) async fn state(
     let sealed = find_sealed(core, &others).await;
     let healthy = |member: &Member| heard(member) && !sealed.contains(&member.peer.id);
     let voters: Vec<&Member> = members.iter().filter(|m| m.role == MemberRole::Voter).collect();
-    let tolerance = tolerance(&members, healthy);
+    let tolerance = tolerance(&members, cluster.shares_records(), healthy);
     let led = led(core);
     let mut servers = Map::new();
     for member in &members {
@@ -279,16 +279,25 @@ pub(crate) fn health(
     let named = |member: &Member| (member_name(&member.peer), is_healthy(member));
     Ok(MemberHealth {
         is_healthy: members.iter().all(is_healthy),
-        tolerance: tolerance(&members, is_healthy),
+        tolerance: tolerance(&members, cluster.shares_records(), is_healthy),
         servers: members.iter().map(named).collect(),
     })
 }
 
-/// How many voters may fail before there is no majority.
-fn tolerance(members: &[Member], is_healthy: impl Fn(&Member) -> bool) -> usize {
+fn tolerance(
+    members: &[Member],
+    shares_records: bool,
+    is_healthy: impl Fn(&Member) -> bool,
+) -> usize {
     let voters: Vec<&Member> = members.iter().filter(|m| m.role == MemberRole::Voter).collect();
     let healthy = voters.iter().filter(|member| is_healthy(member)).count();
-    healthy.saturating_sub(voters.len() / 2 + 1)
+    tolerated(voters.len(), healthy, shares_records)
+}
+
+/// How many of the healthy voters may fail before nobody leads. Of those that share the records of a database any one can lead alone; of
+/// others it takes a majority.
+pub(super) fn tolerated(voters: usize, healthy: usize, shares_records: bool) -> usize {
+    healthy.saturating_sub(if shares_records { 1 } else { voters / 2 + 1 })
 }
 
 /// Removes a member that is gone, if the settings say so; a job of the leader.
@@ -370,6 +379,14 @@ mod tests {
     fn member(id: u64, silent_ms: Option<u64>) -> Member {
         let peer = Peer { id, ..Peer::default() };
         Member { peer, role: MemberRole::Voter, matched: 9, silent_ms }
+    }
+
+    #[test]
+    fn servers_on_a_database_need_no_majority() {
+        let three = [1, 2, 3].map(|id| member(id, Some(0)));
+        let tolerated = |shares, healthy: u64| tolerance(&three, shares, |m| m.peer.id <= healthy);
+        assert_eq!([3, 2, 1, 0].map(|healthy| tolerated(false, healthy)), [1, 0, 0, 0]);
+        assert_eq!([3, 2, 1, 0].map(|healthy| tolerated(true, healthy)), [2, 1, 0, 0]);
     }
 
     /// A follower hears of the others when there are elections. So what a leader knows of a member counts from when it began to lead.

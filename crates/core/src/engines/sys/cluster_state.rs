@@ -7,7 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 use kallisto_store::{Leadership, Member, MemberRole};
 
-use super::autopilot::AutopilotSettings;
+use super::autopilot::{AutopilotSettings, tolerated};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -76,7 +76,7 @@ pub(super) async fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
         |one: &Described<'_>| one.said.as_ref().is_some_and(|said| said.sealed == Some(true));
     let is_well = |one: &Described<'_>| one.is_healthy && !is_sealed(one);
     let healthy = voters().filter(|one| is_well(one)).count();
-    let tolerance = healthy.saturating_sub(voters().count() / 2 + 1);
+    let tolerance = tolerated(voters().count(), healthy, cluster.shares_records());
     let events = core.metrics.history.events().into_iter().map(|event| {
         Json::object([
             ("time", event.time.to_string().into()),

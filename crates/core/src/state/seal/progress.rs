@@ -83,6 +83,20 @@ pub(crate) enum ShareTarget {
     Recovery,
 }
 
+impl ShareTarget {
+    /// The names of all records of kept shares.
+    pub(crate) const KEPT_RECORDS: [&str; 2] =
+        [Self::Unseal.kept_record(), Self::Recovery.kept_record()];
+
+    /// The record of `sys/` that keeps shares of this kind, encrypted to OpenPGP keys (`seal::kept_shares`).
+    pub(crate) const fn kept_record(self) -> &'static str {
+        match self {
+            Self::Unseal => "rekey/kept/unseal",
+            Self::Recovery => "rekey/kept/recovery",
+        }
+    }
+}
+
 /// How the new shares shall be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RekeySpec {
