@@ -1,8 +1,9 @@
-//! Modules that documents name: each one is there.
+//! Modules that documents and the comments of the code name: each one is there.
 //!
 //! ARCHITECTURE.md, CONTRIBUTING.md, the pages of `docs/inside/` and the status lines of decision records send readers to modules, as
 //! `core::seal` or `crates/lsm/src/wal`. A name in code marks whose first part is a crate has to lead to a module, or to something that the last
-//! module in it names. What a decision record says below its status is of its time, and not checked.
+//! module in it names. What a decision record says below its status is of its time, and not checked. In the documentation of a module (`//!`) a name
+//! may begin with a module of its own crate too.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,29 @@ pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
             }));
         }
     }
+    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+        for (number, line) in file.text.lines().enumerate() {
+            let Some(line) = line.trim_start().strip_prefix("//!") else { continue };
+            let missing = names(line).into_iter().filter(|name| {
+                let nearby = of_own_crate(&tree, &file.path, name);
+                !leads(&tree, name) && !nearby.is_some_and(|nearby| leads(&tree, &nearby))
+            });
+            findings.extend(missing.map(|name| {
+                let place = format!("{}:{}", file.path, number + 1);
+                TidyFinding::new(place, format!("names {name}, which is not there"))
+            }));
+        }
+    }
     findings
+}
+
+/// The same name with the crate of a file before it, where it begins with a module there.
+fn of_own_crate(tree: &Tree<'_>, path: &str, name: &str) -> Option<String> {
+    let own = path.strip_prefix("crates/")?.split('/').next()?;
+    let first = name.split("::").next()?;
+    let modules = [".rs", "/mod.rs"].map(|end| format!("crates/{own}/src/{first}{end}"));
+    let is_there = modules.iter().any(|module| tree.contains_key(&**module));
+    is_there.then(|| format!("{own}::{name}"))
 }
 
 /// The paths of modules in a line's code spans; `a::{b, c}` names two.
@@ -110,6 +133,16 @@ mod tests {
                 "names core::unseal, which is not there"
             ]
         );
+    }
+
+    #[test]
+    fn what_a_module_says_of_itself_names_modules_that_are_there() {
+        let path = "crates/core/src/state.rs";
+        let there =
+            "//! In `core::seal::rekey`, `seal::open` and `tokio::sync`.\n/// `core::of_old`\n";
+        assert_eq!(found(path, there), [""; 0]);
+        let gone = "//! State.\n//!\n//! The key is in `core::unseal`.\n";
+        assert_eq!(found(path, gone), ["names core::unseal, which is not there"]);
     }
 
     #[test]
