@@ -136,9 +136,11 @@ impl MemtableWriter {
 
     /// Adds an entry. Its sequence number is above all before it.
     pub(crate) fn insert(&mut self, seqno: u64, operation: BatchOperation<'_>) {
-        let entry = self.inserter.insert(&self.table.list, seqno, operation);
+        let hash = key_hash(operation.key);
+        let known = self.table.filter.find(hash);
+        let entry = self.inserter.insert(&self.table.list, seqno, operation, known);
         let entry = entry.expect("the leader asked for room, and the arena has twice that");
-        self.table.filter.insert(key_hash(operation.key), entry);
+        self.table.filter.insert(hash, entry);
         self.bytes += room_for(operation.key.len() + operation.value.len(), 1);
         self.entries += 1;
     }
@@ -148,6 +150,8 @@ impl MemtableWriter {
 pub(crate) struct MemtableCursor {
     table: Arc<Memtable>,
     place: Option<ArenaOffset>,
+    /// The node that `key` was copied from.
+    node: Option<ArenaOffset>,
     key: Vec<u8>,
     /// Copied when it is asked for: most entries of keys that are written often are passed by.
     value: OnceCell<Vec<u8>>,
@@ -161,7 +165,8 @@ impl MemtableCursor {
     /// A cursor that stands nowhere yet.
     pub(crate) fn new(table: Arc<Memtable>) -> Self {
         let (value, spare) = (OnceCell::new(), Cell::default());
-        Self { table, place: None, key: vec![], value, spare, seqno: 0, kind: EntryKind::Delete }
+        let (place, node) = (None, None);
+        Self { table, place, node, key: vec![], value, spare, seqno: 0, kind: EntryKind::Delete }
     }
 
     fn stand_at(&mut self, place: Option<ArenaOffset>) {
@@ -171,7 +176,10 @@ impl MemtableCursor {
         }
         if let Some(address) = place {
             let record = self.table.list.record(address);
-            record.copy_key(&mut self.key);
+            if self.node != Some(record.node()) {
+                self.node = Some(record.node());
+                record.copy_key(&mut self.key);
+            }
             self.seqno = record.seqno();
             self.kind = record.kind();
         }
@@ -303,6 +311,39 @@ mod tests {
                 }
                 (got, want) => panic!("{got:?} against {want:?}"),
             }
+        }
+    }
+
+    /// As a server writes them: records of a secret next to each other, some of keys that are there and some not.
+    #[test]
+    fn versions_of_few_secrets_agree_with_a_btree_map_and_each_level_is_in_order() {
+        for seed in 0..8 {
+            let mut dice = fastrand::Rng::with_seed(seed);
+            // A filter of one word for 64 secrets does not know most entries, one of many words does.
+            let bytes_max = if seed % 2 == 0 { 1 } else { 4 << 20 };
+            let (table, mut writer) = Memtable::new(bytes_max, 4 << 20, SharedPrefixes::default());
+            let mut model = Model::new();
+            let mut versions = [0_u8; 64];
+            for seqno in 1..6000 {
+                let secret = dice.usize(..versions.len());
+                let version = &mut versions[secret];
+                let (at, kind) = match dice.u8(..4) {
+                    0 => (0, EntryKind::Put),
+                    1 => (version.saturating_sub(dice.u8(..12)), EntryKind::Delete),
+                    _ => {
+                        *version = version.wrapping_add(1);
+                        (*version, EntryKind::Put)
+                    }
+                };
+                let key = [secret as u8, at];
+                let value = if kind == EntryKind::Put { vec![seqno as u8; 9] } else { vec![] };
+                writer.insert(seqno, BatchOperation { kind, key: &key, value: &value });
+                model.insert((key.to_vec(), Reverse(seqno)), (kind, value));
+            }
+            table.list.check_levels();
+            let want: Vec<_> =
+                model.into_iter().map(|((k, s), (kind, v))| (k, s.0, kind, v)).collect();
+            assert_eq!(entries(&table), want);
         }
     }
 
@@ -457,7 +498,7 @@ mod loom_tests {
     }
 
     /// One reader beside the leader, whose part two threads take in turn, as writers do. Every interleaving that can
-    /// differ, without a bound: 888 of them.
+    /// differ, without a bound: 4,962 of them.
     #[test]
     fn loom_a_reader_reaches_only_whole_entries_in_order() {
         loom::model(|| {

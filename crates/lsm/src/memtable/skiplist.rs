@@ -1,13 +1,17 @@
 //! The skip list: entries ordered by key, newest version first, read without locks while one writer inserts.
 //!
-//! An entry lies in the arena as a node, which searches walk over, and its value, which is looked at when they have ended:
+//! Each key has one node, which searches walk over. The node is the key's first entry too; the entries that came after it hang on it as a
+//! chain, the newest first. So a key that is written again needs no search where its node is known, and what is written often does not make
+//! searches longer. Values are looked at when a search has ended. In the arena:
 //!
 //! ```text
 //! node    next n..1  one link per level, the highest first: the code of the next node << 32 | its address, or 0
-//!         lengths    word: value length << 32 | key length << 8 | kind; the address of the node is that of this word
+//!         header     word: value length << 32 | key length << 8 | height << 2 | is later << 1 | kind; the address of the node is that of this word
 //!         sequence number
-//!         value      word, where that lies; 0 if it is empty
+//!         places     word: that of the value << 32 (0 if it is empty) | that of the newest later entry (0 if there is none)
 //!         key        big-endian words, zero-padded: comparing words compares bytes
+//! later   header, sequence number, places: as in a node, without a height; the second place is that of the entry before it
+//! entry   node       word, the address of the node it hangs on
 //! value              little-endian words, zero-padded
 //! ```
 //!
@@ -15,19 +19,21 @@
 //! lies beside the link, so a search seldom compares a key before its end: what it costs is cache misses, and nodes lie
 //! close together. Where codes are the same, as those of a secret's records are, the key is beside the links of its node.
 //!
-//! An insertion begins where the one before it ended and climbs only as far as it has to: what is written together lies
-//! close together, as a secret's metadata and its versions do.
+//! An insertion begins where the one before it ended, or at the node it was made to, and climbs only as far as it has to: what is written
+//! together lies close together, as a secret's metadata and its versions do.
 //!
 //! Invariants:
-//! - a node is complete before a link to it is stored with `Release`; a reader loads links with `Acquire`, so what it
+//! - an entry is complete before a link to it is stored with `Release`; a reader loads links with `Acquire`, so what it
 //!   reaches is complete;
-//! - nodes are linked from the bottom up and never unlinked or changed;
-//! - a node on level n is on every level below it;
-//! - the places of the last insertion enclose each other: each level's lies within the one above.
+//! - nodes are linked from the bottom up and never unlinked; nothing of them changes but their links and the place of the newest entry;
+//! - a node on level n is on every level below it; no two nodes have the same key;
+//! - the inserter's places below level `near` enclose each other, each level's within the one above, and so do those from level `far` on; where there
+//!   are levels between them, nothing is known of those.
 //!
 //! Pugh, "Skip lists: a probabilistic alternative to balanced trees" (1990); one writer as in LevelDB.
 
 use std::cmp::Ordering as Compare;
+use std::ops::Range;
 
 use super::arena::{Allocator, ArenaOffset, ArenaRegion, WordArena};
 use super::prefix_codes::SharedPrefixes;
@@ -41,6 +47,13 @@ const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 20 };
 const SAMPLE_MIN: usize = 256;
 /// Words of a node between its links and its key.
 const HEADER_WORDS: usize = 3;
+/// Words of a later entry, which has no key of its own.
+const LATER_WORDS: usize = HEADER_WORDS + 1;
+/// The bit of a header that says that the entry hangs on a node.
+const IS_LATER: u64 = 2;
+/// Where the height of a node is in its header, and how many bits it has.
+const HEIGHT_SHIFT: u32 = 2;
+const HEIGHT_MASK: u64 = 0x1f;
 /// The address that no node has.
 const NONE: ArenaOffset = 0;
 /// The address of the head, which no link leads to and which has nothing but links.
@@ -49,6 +62,8 @@ const HEAD: ArenaOffset = HEIGHT_MAX as ArenaOffset;
 const STACK_WORDS: usize = 16;
 /// Bits of a link that are an address; the code is above them.
 const ADDRESS_BITS: u32 = ArenaOffset::BITS;
+
+const _: () = assert!(HEIGHT_MAX as u64 <= HEIGHT_MASK);
 
 /// The readers' end.
 #[derive(Debug)]
@@ -92,8 +107,14 @@ impl Link {
 #[derive(Debug)]
 pub(crate) struct Inserter {
     allocator: Allocator,
-    /// Where the last node went in: the nodes before and after it on each level.
+    /// Where the last nodes went in: the nodes before and after them on each level.
     splice: [Neighbours; HEIGHT_MAX],
+    /// The places below this level are of the last node.
+    near: usize,
+    /// Those from this level on are of one before it. 0 if all are of the last.
+    far: usize,
+    /// The node of the last entry, if that hangs on one.
+    finger: Option<Link>,
     height: usize,
     dice: u64,
 }
@@ -150,6 +171,9 @@ pub(crate) struct SkiplistRecord<'a> {
     arena: &'a WordArena,
     words: &'a [AtomicU64],
     header: u64,
+    /// The node, which has the key, as words and by its address.
+    node: &'a [AtomicU64],
+    node_address: ArenaOffset,
 }
 
 impl<'a> SkiplistRecord<'a> {
@@ -165,7 +189,7 @@ impl<'a> SkiplistRecord<'a> {
 
     /// What the entry says.
     pub(crate) fn kind(self) -> EntryKind {
-        if self.header & 0xff == 0 { EntryKind::Delete } else { EntryKind::Put }
+        if self.header & 1 == 0 { EntryKind::Delete } else { EntryKind::Put }
     }
 
     /// The entry's place in the order of writes.
@@ -174,9 +198,33 @@ impl<'a> SkiplistRecord<'a> {
         self.words[1].load(Ordering::Relaxed)
     }
 
+    /// The node of the entry's key.
+    #[inline]
+    pub(crate) fn node(self) -> ArenaOffset {
+        self.node_address
+    }
+
+    #[inline]
+    fn is_later(self) -> bool {
+        self.header & IS_LATER != 0
+    }
+
+    /// Of a node, on how many levels it is.
+    #[inline]
+    fn height(self) -> usize {
+        (self.header >> HEIGHT_SHIFT & HEIGHT_MASK) as usize
+    }
+
+    /// Of a node, the newest entry of its key; of a later entry, the one before it.
+    #[inline]
+    fn chained(self) -> ArenaOffset {
+        // Acquire: pairs with the release store in `add_later`, so the entry is complete.
+        self.words[2].load(Ordering::Acquire) as ArenaOffset
+    }
+
     #[inline]
     fn key_words(self) -> &'a [AtomicU64] {
-        &self.words[HEADER_WORDS..][..self.key_len().div_ceil(8)]
+        &self.node[HEADER_WORDS..][..self.key_len().div_ceil(8)]
     }
 
     /// Copies the key out.
@@ -192,8 +240,8 @@ impl<'a> SkiplistRecord<'a> {
     /// Copies the value out, or its first `bytes_max` bytes.
     pub(crate) fn copy_start(self, bytes_max: usize, out: &mut Vec<u8>) {
         let bytes = self.value_len().min(bytes_max);
-        // Relaxed, as all of the entry. The address of no bytes is one that is there.
-        let value = self.words[2].load(Ordering::Relaxed) as ArenaOffset;
+        // Relaxed: this half of the word never changes. The address of no bytes is one that is there.
+        let value = (self.words[2].load(Ordering::Relaxed) >> ADDRESS_BITS) as ArenaOffset;
         let words = &self.arena.at(value)[..bytes.div_ceil(8)];
         copy_words(words, u64::to_le_bytes, bytes, out);
     }
@@ -221,16 +269,6 @@ impl<'a> SkiplistRecord<'a> {
         }
         self.key_len().cmp(&key.len)
     }
-
-    /// Whether the entry comes before version `seqno` of `key`: smaller key, or the same with a newer version.
-    #[inline]
-    fn is_before(self, key: &KeyWords, seqno: u64) -> bool {
-        match self.compare_key(key) {
-            Compare::Less => true,
-            Compare::Equal => self.seqno() > seqno,
-            Compare::Greater => false,
-        }
-    }
 }
 
 /// Has `out` hold the first `bytes` bytes of some words.
@@ -256,6 +294,9 @@ impl SkipList {
         let inserter = Inserter {
             allocator,
             splice: [Neighbours::EMPTY; HEIGHT_MAX],
+            near: HEIGHT_MAX,
+            far: 0,
+            finger: None,
             height: 1,
             dice: 0x2545_f491_4f6c_dd1d,
         };
@@ -294,33 +335,71 @@ impl SkipList {
 
     /// The entry behind an address from `first`, `seek` or `after`.
     #[inline]
-    pub(crate) fn record(&self, node: ArenaOffset) -> SkiplistRecord<'_> {
-        // Relaxed: the acquire load of the link that led to the node ordered all of the entry's words before this.
-        let words = self.arena.at(node);
-        SkiplistRecord { arena: &self.arena, words, header: words[0].load(Ordering::Relaxed) }
+    pub(crate) fn record(&self, entry: ArenaOffset) -> SkiplistRecord<'_> {
+        // Relaxed: the acquire load of the link that led to the entry ordered all of its words before this.
+        let words = self.arena.at(entry);
+        let header = words[0].load(Ordering::Relaxed);
+        let mut record =
+            SkiplistRecord { arena: &self.arena, words, header, node: words, node_address: entry };
+        if record.is_later() {
+            record.node_address = words[HEADER_WORDS].load(Ordering::Relaxed) as ArenaOffset;
+            record.node = self.arena.at(record.node_address);
+        }
+        record
     }
 
     /// The first entry.
     pub(crate) fn first(&self) -> Option<ArenaOffset> {
-        some(self.link(HEAD, 0).address())
+        self.newest(self.link(HEAD, 0).address())
     }
 
     /// The entry after one.
-    pub(crate) fn after(&self, address: ArenaOffset) -> Option<ArenaOffset> {
-        some(self.link(address, 0).address())
+    pub(crate) fn after(&self, entry: ArenaOffset) -> Option<ArenaOffset> {
+        let record = self.record(entry);
+        match record.is_later() {
+            true => Some(record.chained()),
+            false => self.newest(self.link(entry, 0).address()),
+        }
     }
 
     /// The first entry that is not before version `seqno` of `key`.
     pub(crate) fn seek(&self, key: &[u8], seqno: u64) -> Option<ArenaOffset> {
         let key = self.words_of(key);
-        some(self.seek_words(&key, seqno))
+        let node = some(self.seek_words(&key))?;
+        if self.record(node).compare_key(&key) != Compare::Equal {
+            return self.newest(node);
+        }
+        self.version(node, seqno).or_else(|| self.after(node))
     }
 
     /// The newest version of `key` that is not newer than `seqno`.
     pub(crate) fn find(&self, key: &[u8], seqno: u64) -> Option<SkiplistRecord<'_>> {
         let key = self.words_of(key);
-        let record = self.record(some(self.seek_words(&key, seqno))?);
-        (record.compare_key(&key) == Compare::Equal).then_some(record)
+        let node = some(self.seek_words(&key))?;
+        let is_there = self.record(node).compare_key(&key) == Compare::Equal;
+        self.version(is_there.then_some(node)?, seqno).map(|entry| self.record(entry))
+    }
+
+    /// The newest entry of a node's key; none of no node.
+    #[inline]
+    fn newest(&self, node: ArenaOffset) -> Option<ArenaOffset> {
+        let node = some(node)?;
+        some(self.record(node).chained()).or(Some(node))
+    }
+
+    /// The newest entry of a node's key that is not newer than `seqno`.
+    fn version(&self, node: ArenaOffset, seqno: u64) -> Option<ArenaOffset> {
+        let mut entry = self.newest(node)?;
+        loop {
+            let record = self.record(entry);
+            if record.seqno() <= seqno {
+                return Some(entry);
+            }
+            if !record.is_later() {
+                return None;
+            }
+            entry = record.chained();
+        }
     }
 
     #[inline]
@@ -329,70 +408,108 @@ impl SkipList {
         Link(self.arena.at(link_place(address, level))[0].load(Ordering::Acquire))
     }
 
-    fn seek_words(&self, key: &KeyWords, seqno: u64) -> ArenaOffset {
+    /// The first node whose key is not below.
+    fn seek_words(&self, key: &KeyWords) -> ArenaOffset {
         let mut place = Neighbours::EMPTY;
         for level in (0..HEIGHT_MAX).rev() {
-            place = self.walk(key, seqno, place, level);
+            place = self.walk(key, place, level);
         }
         place.after.address()
     }
 
     /// Walks right on one level to the place of the key, from its place on a level above.
     #[inline]
-    fn walk(&self, key: &KeyWords, seqno: u64, from: Neighbours, level: usize) -> Neighbours {
+    fn walk(&self, key: &KeyWords, from: Neighbours, level: usize) -> Neighbours {
         let mut before = from.before;
         loop {
             let after = self.link(before.address(), level);
             // The node behind the place above was judged there.
-            if after.address() == from.after.address() || !self.is_before(after, key, seqno) {
+            if after.address() == from.after.address() || !self.is_before(after, key) {
                 return Neighbours { before, after };
             }
             before = after;
         }
     }
 
-    /// Whether the node behind a link comes before version `seqno` of `key`; nothing does not.
+    /// Whether the node behind a link comes before `key`; nothing does not.
     #[inline]
-    fn is_before(&self, link: Link, key: &KeyWords, seqno: u64) -> bool {
+    fn is_before(&self, link: Link, key: &KeyWords) -> bool {
         match link.code().cmp(&key.code) {
             _ if link.is_none() => false,
             Compare::Less => true,
-            Compare::Equal => self.record(link.address()).is_before(key, seqno),
+            Compare::Equal => self.record(link.address()).compare_key(key) == Compare::Less,
             Compare::Greater => false,
+        }
+    }
+
+    /// Whether the node behind a link has this key.
+    #[inline]
+    fn has_key(&self, link: Link, key: &KeyWords) -> bool {
+        link.code() == key.code
+            && !link.is_none()
+            && self.record(link.address()).compare_key(key) == Compare::Equal
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl SkipList {
+    /// Asserts that each level has nodes of the level below it only, all that are high enough, with rising keys.
+    pub(crate) fn check_levels(&self) {
+        let level_of = |level: usize| {
+            let first = some(self.link(HEAD, level).address());
+            std::iter::successors(first, |node| some(self.link(*node, level).address()))
+                .collect::<Vec<_>>()
+        };
+        let all = level_of(0);
+        let key = |node: &ArenaOffset| {
+            let mut key = Vec::new();
+            self.record(*node).copy_key(&mut key);
+            key
+        };
+        assert!(all.iter().map(key).is_sorted_by(|a, b| a < b), "one node a key, in order");
+        for level in 1..HEIGHT_MAX {
+            let high: Vec<_> =
+                all.iter().filter(|node| self.record(**node).height() > level).copied().collect();
+            assert_eq!(level_of(level), high, "level {level}");
         }
     }
 }
 
 impl Inserter {
-    /// Adds an entry and returns where it is; sequence numbers of one key must rise. `None` if the arena is full.
+    /// Adds an entry and returns where it is; sequence numbers of one key must rise. `known` is an entry that may be of the same key. `None` if the arena
+    /// is full.
     pub(crate) fn insert(
         &mut self,
         list: &SkipList,
         seqno: u64,
         operation: BatchOperation<'_>,
+        known: Option<ArenaOffset>,
     ) -> Option<ArenaOffset> {
+        if let Some(known) = known.map(|entry| list.record(entry))
+            && known.is_of(operation.key)
+        {
+            let code = list.prefixes.code(operation.key);
+            return self.add_later(list, seqno, operation, Link::new(code, known.node()));
+        }
         let key = list.words_of(operation.key);
         let height = self.roll_height();
+        self.find_splice(list, &key, height);
+        let after = self.splice[0].after;
+        if list.has_key(after, &key) {
+            return self.add_later(list, seqno, operation, after);
+        }
         let arena = &list.arena;
-        let value = match operation.value.len().div_ceil(8) {
-            0 => NONE,
-            words => {
-                let value = self.allocator.allocate(arena, ArenaRegion::Values, words)?;
-                store_bytes(&arena.at(value)[..words], operation.value);
-                value
-            }
-        };
+        let value = self.add_value(list, operation.value)?;
         let words = height + HEADER_WORDS + key.words().len();
         let start = self.allocator.allocate(arena, ArenaRegion::Index, words)?;
         let address = start + height as ArenaOffset;
         let (links, node) = arena.at(start)[..words].split_at(height);
         // Relaxed, as all of the entry: nobody knows it before the release store of its first link.
-        let lengths = (operation.value.len() as u64) << 32 | (operation.key.len() as u64) << 8;
-        let header = [lengths | u64::from(operation.kind.code()), seqno, u64::from(value)];
+        let header = header_of(operation) | (height as u64) << HEIGHT_SHIFT;
+        let header = [header, seqno, u64::from(value) << ADDRESS_BITS];
         for (slot, word) in node.iter().zip(header.iter().chain(key.words())) {
             slot.store(*word, Ordering::Relaxed);
         }
-        self.find_splice(list, &key, seqno);
         for (slot, place) in links.iter().rev().zip(&self.splice) {
             slot.store(place.after.0, Ordering::Relaxed);
         }
@@ -406,25 +523,115 @@ impl Inserter {
         Some(address)
     }
 
+    /// Adds an entry whose key has a node.
+    fn add_later(
+        &mut self,
+        list: &SkipList,
+        seqno: u64,
+        operation: BatchOperation<'_>,
+        node: Link,
+    ) -> Option<ArenaOffset> {
+        let arena = &list.arena;
+        let value = self.add_value(list, operation.value)?;
+        let address = self.allocator.allocate(arena, ArenaRegion::Index, LATER_WORDS)?;
+        let places = &arena.at(node.address())[2];
+        // Relaxed: this is the one thread that stores to it.
+        let known = places.load(Ordering::Relaxed);
+        let before = some(known as ArenaOffset).unwrap_or(node.address());
+        let header = [
+            header_of(operation) | IS_LATER,
+            seqno,
+            u64::from(value) << ADDRESS_BITS | u64::from(before),
+            u64::from(node.address()),
+        ];
+        for (slot, word) in arena.at(address)[..LATER_WORDS].iter().zip(header) {
+            slot.store(word, Ordering::Relaxed);
+        }
+        let own_value = known >> ADDRESS_BITS << ADDRESS_BITS;
+        // Release: everything stored to the entry comes before the word that publishes it.
+        places.store(own_value | u64::from(address), Ordering::Release);
+        self.finger = Some(node);
+        Some(address)
+    }
+
+    /// Stores a value and returns its place.
+    fn add_value(&mut self, list: &SkipList, value: &[u8]) -> Option<ArenaOffset> {
+        let words = value.len().div_ceil(8);
+        if words == 0 {
+            return Some(NONE);
+        }
+        let place = self.allocator.allocate(&list.arena, ArenaRegion::Values, words)?;
+        store_bytes(&list.arena.at(place)[..words], value);
+        Some(place)
+    }
+
     /// The memory taken so far, in bytes.
     pub(crate) fn reserved_bytes(&self) -> usize {
         self.allocator.reserved_bytes()
     }
 
-    /// Finds the place of a key on every level, from that of the last one: up to the first level whose place encloses the
-    /// key, then down again. What lies above encloses it too.
-    fn find_splice(&mut self, list: &SkipList, key: &KeyWords, seqno: u64) {
+    /// Finds the place of a key that has no node yet on the lowest `height` levels at least.
+    fn find_splice(&mut self, list: &SkipList, key: &KeyWords, height: usize) {
+        if let Some(finger) = self.finger.take()
+            && self.find_splice_behind(list, key, height, finger)
+        {
+            return;
+        }
         let encloses = |place: &Neighbours| {
-            (place.before == Link::HEAD || list.is_before(place.before, key, seqno))
-                && !list.is_before(place.after, key, seqno)
+            (place.before == Link::HEAD || list.is_before(place.before, key))
+                && !list.is_before(place.after, key)
         };
+        // From the place of the last node up to the first level whose place encloses the key, then down again. What lies above encloses it too.
         let levels = &mut self.splice[..self.height];
-        let from = levels.iter().position(encloses).unwrap_or(levels.len());
+        let first_that_encloses = |levels: Range<usize>, all: &[Neighbours]| {
+            levels.into_iter().find(|level| encloses(&all[*level]))
+        };
+        let near = if height <= self.near { self.near.min(levels.len()) } else { 0 };
+        let from = first_that_encloses(0..near, levels).unwrap_or_else(|| {
+            let far = if near == levels.len() { near } else { self.far };
+            (self.near, self.far) = (HEIGHT_MAX, 0);
+            first_that_encloses(far..levels.len(), levels).unwrap_or(levels.len())
+        });
         let mut place = levels.get(from).copied().unwrap_or(Neighbours::EMPTY);
         for level in (0..from).rev() {
-            place = list.walk(key, seqno, place, level);
+            place = list.walk(key, place, level);
             levels[level] = place;
         }
+    }
+
+    /// The same from a node that comes before the key, if on the way to it is one that is high enough.
+    fn find_splice_behind(
+        &mut self,
+        list: &SkipList,
+        key: &KeyWords,
+        height: usize,
+        finger: Link,
+    ) -> bool {
+        if !list.is_before(finger, key) {
+            return false;
+        }
+        // Each step goes as far as the node's highest link, so nodes get higher with the way.
+        let mut before = finger;
+        let (top, after) = loop {
+            let top = list.record(before.address()).height() - 1;
+            let after = list.link(before.address(), top);
+            if !list.is_before(after, key) {
+                break (top, after);
+            }
+            before = after;
+        };
+        if top < height - 1 {
+            return false;
+        }
+        let mut place = Neighbours { before, after };
+        self.splice[top] = place;
+        for level in (0..top).rev() {
+            place = list.walk(key, place, level);
+            self.splice[level] = place;
+        }
+        self.near = top + 1;
+        self.far = self.far.max(top + 1);
+        true
     }
 
     /// One node in two rises a level. Xorshift64*: the shape of the list needs spread, not secrecy.
@@ -441,6 +648,13 @@ impl Inserter {
         }
         height
     }
+}
+
+/// The header of an entry that is no node.
+#[inline]
+fn header_of(operation: BatchOperation<'_>) -> u64 {
+    let lengths = (operation.value.len() as u64) << 32 | (operation.key.len() as u64) << 8;
+    lengths | u64::from(operation.kind.code())
 }
 
 /// Where the link of a node on a level lies.
