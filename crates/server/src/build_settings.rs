@@ -52,6 +52,7 @@ impl ServerArgs {
         let listeners = listeners(&config)?;
         let storage = storage(&config)?;
         let (seal, seal_upkeep) = seal(config.seal)?;
+        let memory_bytes = memory::all();
         Ok(ServerSettings {
             listeners,
             storage,
@@ -62,14 +63,14 @@ impl ServerArgs {
             seal,
             seal_upkeep,
             cluster_name: config.cluster_name,
-            limits: config.limits,
+            limits: config.limits.within_memory(memory_bytes),
             leases: leases(config.lease_ttls),
             max_staleness: config.max_staleness.unwrap_or(MAX_STALENESS_DEFAULT),
             api_addr: config.api_addr,
             cluster_addr: config.cluster_addr,
             cache_bytes: match config.cache_size_bytes {
                 Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
-                None => memory::half(),
+                None => memory_bytes / 2,
             },
             unauthenticated_rekey: if rekey_open { RouteAccess::Open } else { RouteAccess::Token },
             serves_ui: config.ui.unwrap_or(false),

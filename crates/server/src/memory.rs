@@ -10,13 +10,13 @@ const GROUPS: &str = "/proc/self/cgroup";
 const ROOTS: [(&str, &str); 2] =
     [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
 
-/// Half of the memory that this process may use, in bytes: what secrets may take when nobody says otherwise.
-pub(super) fn half() -> usize {
+/// The memory that this process may use, in bytes. Secrets may take half of it when nobody says otherwise.
+pub(super) fn all() -> usize {
     let info = rustix::system::sysinfo();
     let machine = u64::from(info.mem_unit).saturating_mul(info.totalram);
     let bound = bound(&|path| String::from_utf8(files::read(path).ok()?).ok());
     let total = bound.map_or(machine, |bound| bound.min(machine));
-    usize::try_from(total / 2).unwrap_or(usize::MAX)
+    usize::try_from(total).unwrap_or(usize::MAX)
 }
 
 /// The least that this process's group, or one around it, may use. What cannot be read bounds nothing.

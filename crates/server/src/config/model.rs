@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kallisto_command::json::Json;
-use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{DeclaredDevice, MetricsSettings, RouteAccess};
 use kallisto_listener::ProxyProtocol;
 use kallisto_listener::http::ForwardedFor;
@@ -17,6 +16,7 @@ use secrecy::{SecretBox, SecretString};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::address::HostPort;
+use super::limits::ConfiguredLimits;
 
 /// Everything a server is told when it starts.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct ServerConfig {
     /// What to log and how.
     pub(crate) log: LogConfig,
     /// The most that clients can make the server hold.
-    pub(crate) limits: AdmissionLimits,
+    pub(crate) limits: ConfiguredLimits,
     /// When a write is acknowledged.
     pub(crate) durability: Durability,
     /// Lease when nobody asks for one, and longest lease. None is the built-in default.

@@ -9,6 +9,7 @@ use kallisto_store::Durability;
 use secrecy::ExposeSecret;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::limits::ConfiguredLimits;
 use super::model::{LogConfig, TransitTls};
 use super::*;
 use kallisto_command::files;
@@ -462,8 +463,13 @@ fn limits_are_read_and_a_reserve_leaves_something_for_the_rest() {
         "{MINIMUM}limits {{\n max_connections = 1000\n max_body_memory = \"128MiB\"\n}}"
     ))
     .limits;
-    assert_eq!((limits.connections_max, limits.body_bytes_max), (1000, 128 << 20));
-    assert_eq!(limits.requests_max, AdmissionLimits::default().requests_max);
+    let usual = AdmissionLimits::default();
+    for (memory, replies) in [(64 << 30, 512 << 20), (2 << 30, 128 << 20), (128 << 20, 64 << 20)] {
+        let limits = limits.clone().within_memory(memory);
+        assert_eq!((limits.connections_max, limits.body_bytes_max), (1000, 128 << 20));
+        assert_eq!((limits.requests_max, limits.reply_bytes_max), (usual.requests_max, replies));
+    }
+    assert_eq!(ConfiguredLimits::default().within_memory(8 << 30), usual);
     for (text, why) in [
         ("limits { max_connections = 0 }", "expected a whole number from 16"),
         ("limits { max_connections = 100 }", "reserved_connections has to be less"),

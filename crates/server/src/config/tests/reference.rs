@@ -143,8 +143,13 @@ fn the_page_of_configuration_keys_is_what_is_read() {
             };
             told += 1;
             let of_limits = limits.iter().find(|(name, _)| title == "limits" && name == key);
-            let default =
-                of_limits.map_or_else(|| (*default).to_owned(), |(_, number)| number.to_string());
+            let of_limits = of_limits.map(|(_, number)| number.to_string());
+            // What is written beside a number says when it is another.
+            let default = match (of_limits, default.is_empty()) {
+                (None, _) => (*default).to_owned(),
+                (Some(number), true) => number,
+                (Some(number), false) => format!("{number}; {default}"),
+            };
             rows.push(vec![format!("`{key}`"), default, (*about).to_owned()]);
         }
         table(&mut text, &["key", "default", "meaning"], rows);
