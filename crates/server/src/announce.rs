@@ -1,6 +1,8 @@
 //! What a server says of itself when it has started.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 
 use kallisto_core::{Initialized, KvVersion};
 use kallisto_listener::Server;
@@ -16,7 +18,7 @@ pub(super) fn configured(
     settings: &ServerSettings,
     is_new: bool,
 ) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = Vec::new();
     title(&mut out)?;
     listeners(&mut out, servers.iter().zip(&settings.listeners))?;
     storage(&mut out, &settings.storage)?;
@@ -28,7 +30,7 @@ pub(super) fn configured(
         next_step(&mut out, servers, settings)?;
     }
     warn_of_plain_text(&mut out, servers, settings)?;
-    out.flush()
+    tell(&out)
 }
 
 /// Where clients and other servers reach it, where it was told.
@@ -105,7 +107,7 @@ pub(super) fn dev(
     let address = format!("{scheme}://{}", server.address());
     // The operator asked for a dev server; its root token is meant to be read here.
     let token = made.root_token.expose_secret();
-    let mut out = io::stdout().lock();
+    let mut out = Vec::new();
     title(&mut out)?;
     writeln!(out, "  Api Address: {address}")?;
     if settings.serves_ui {
@@ -148,7 +150,12 @@ pub(super) fn dev(
     writeln!(out, "  kallisto kv get -mount=secret app")?;
     writeln!(out)?;
     warn_of_plain_text(&mut out, servers, settings)?;
-    out.flush()
+    tell(&out)
+}
+
+/// Writes to the descriptor itself: what standard output could not take, its buffer would offer again when the process ends, which fails then.
+fn tell(text: &[u8]) -> io::Result<()> {
+    File::from(io::stdout().as_fd().try_clone_to_owned()?).write_all(text)
 }
 
 fn title(out: &mut impl Write) -> io::Result<()> {

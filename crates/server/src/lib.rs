@@ -262,13 +262,12 @@ fn start_dev(
 }
 
 /// Announces the server.
-fn announce_configured(
-    core: &Core,
-    settings: &ServerSettings,
-    listening: &RunningListeners,
-) -> Result<(), Error> {
+fn announce_configured(core: &Core, settings: &ServerSettings, listening: &RunningListeners) {
     let is_new = core.is_blank().unwrap_or(false);
-    announce::configured(&listening.servers, settings, is_new).map_err(cannot_announce)
+    // It serves already: a full disk below a log is no reason to stop.
+    if let Err(error) = announce::configured(&listening.servers, settings, is_new) {
+        tracing::warn!(%error, "the start-up message cannot be written to standard output");
+    }
 }
 
 fn cannot_announce(error: io::Error) -> Error {

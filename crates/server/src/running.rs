@@ -93,7 +93,10 @@ impl ServerParts {
         }
         let announced = match &settings.dev {
             Some(dev) => start_dev(&core, dev, settings, &listening),
-            None => announce_configured(&core, settings, &listening),
+            None => {
+                announce_configured(&core, settings, &listening);
+                Ok(())
+            }
         };
         let manager = ServiceManager::of(&Environment::process());
         if announced.is_ok() {

@@ -16,6 +16,7 @@
 //! - [`oidc`] logs in through a browser, at a provider that lies;
 //! - [`self_init`] starts it on empty storage with a configuration that says what it shall hold;
 //! - [`pair`] has two of them make a cluster, and takes one away;
+//! - [`moved`] gives a member of two other addresses and names;
 //! - [`durability`] switches modes while it runs;
 //! - [`traces`] has it send spans of its requests to a collector that records;
 //! - [`scale`] fills it with a little of everything, as `bench scale` does;
@@ -39,6 +40,7 @@ mod durability;
 mod golden;
 mod join;
 mod kill;
+mod moved;
 mod oidc;
 mod pair;
 #[path = "../support/ports.rs"]

@@ -12,7 +12,7 @@ use crate::support::{Directory, Keys, Server, run, until};
 const EXIT_DOWN: i32 = 1;
 
 /// A configuration of one of them.
-fn config(directory: &Directory, name: &str) -> String {
+pub(crate) fn config(directory: &Directory, name: &str) -> String {
     let (api, port) = (free_address(), free_address());
     let data = directory.join(name);
     std::fs::create_dir_all(&data).unwrap();

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
 
-use crate::support::{Directory, Server, refuse, run, until};
+use crate::support::{Directory, Server, refuse, run, stop_once_told, until};
 
 #[test]
 fn a_clean_stop_keeps_everything() {
@@ -56,6 +56,14 @@ fn a_configuration_in_the_environment_needs_no_file() {
     let server = Server::spawn(&directory, &[("VAULT_LOCAL_CONFIG", &config)], &[]);
     server.initialize(1, 1);
     server.stop();
+}
+
+#[test]
+fn a_server_starts_when_what_it_says_finds_no_room() {
+    let directory = Directory::new("unheard");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let told = "the start-up message cannot be written to standard output";
+    assert_eq!(stop_once_told(&directory, &directory.config(""), full, told), Some(0));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) use client::{Client, Reply, read_reply, share_of};
-pub(crate) use server::{Keys, Server, refuse, run};
+pub(crate) use server::{Keys, Server, refuse, run, stop_once_told};
 
 /// Longest that anything may take before the test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

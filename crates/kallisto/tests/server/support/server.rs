@@ -75,6 +75,33 @@ pub(crate) fn refuse(directory: &Directory, config: &str, environment: &[(&str, 
     exit.stderr
 }
 
+/// Starts a server whose standard output is `stdout`, stops it once its log says `told`, and returns the code with which it ended.
+#[track_caller]
+pub(crate) fn stop_once_told(
+    directory: &Directory,
+    config: &str,
+    stdout: std::fs::File,
+    told: &str,
+) -> Option<i32> {
+    let (path, log) = (directory.write("server.hcl", config), directory.join("log"));
+    let argument = format!("-config={}", path.display());
+    let mut process = command(&directory.join(""), &[], &["server", &argument])
+        .stdout(stdout)
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    until(told, || {
+        said = std::fs::read_to_string(&log).unwrap();
+        said.contains(told) || process.try_wait().unwrap().is_some()
+    });
+    let pid = Pid::from_child(&process);
+    let _ = kill_process(pid, Signal::TERM);
+    let ended = wait(&mut process);
+    assert!(said.contains(told), "{said}");
+    ended.code()
+}
+
 fn wait(process: &mut Child) -> ExitStatus {
     let mut ended = None;
     until("a process to end", || {
