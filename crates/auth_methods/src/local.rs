@@ -90,14 +90,11 @@ fn name_of(record: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn decode(bytes: &[u8]) -> Result<LocalUser, Error> {
-    let read = || -> Option<LocalUser> {
-        let map = json::parse_object(bytes).ok()?;
-        let fields = Fields::new(&map);
-        let policies = fields.strings("policies").ok()??;
-        Some(LocalUser { policies, groups: fields.strings("groups").ok()?.unwrap_or_default() })
-    };
-    read().ok_or_else(|| Error::internal(&"the record of a group or user is damaged"))
+fn decode(bytes: &[u8]) -> Option<LocalUser> {
+    let map = json::parse_object(bytes).ok()?;
+    let fields = Fields::new(&map);
+    let policies = fields.strings("policies").ok()??;
+    Some(LocalUser { policies, groups: fields.strings("groups").ok()?.unwrap_or_default() })
 }
 
 fn encode(user: &LocalUser) -> Vec<u8> {
@@ -122,7 +119,7 @@ impl LocalNames {
         name: &str,
     ) -> Result<Option<LocalUser>, Error> {
         let name = case.spelled(name);
-        storage.get(&self.record(&name))?.map(|found| decode(&found.value)).transpose()
+        storage.get(&self.record(&name))?.map(|found| found.decode(decode)).transpose()
     }
 
     /// The name that a parameter of the path has, and its record.
@@ -137,7 +134,7 @@ impl LocalNames {
 
     pub(crate) fn read(&self, run: &Call<'_>) -> Result<Response, Error> {
         let found = run.storage.get(&self.named(run, "name")?.0)?.ok_or(Error::NotFound)?;
-        let user = decode(&found.value)?;
+        let user = found.decode(decode)?;
         let mut shown = Map::from([("policies".to_owned(), Json::strings(user.policies))]);
         let groups = match self.groups {
             LocalGroups::Nothing => None,

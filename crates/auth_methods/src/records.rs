@@ -37,7 +37,7 @@ pub(super) trait FieldsRecord: Sized {
 
 /// A role: whom a method lets in, and what tokens they get. It is stored as it is shown.
 pub(super) trait RoleFields: Default {
-    /// Applies the fields that are there.
+    /// Applies the method's own fields that are there.
     ///
     /// # Errors
     /// [`Error::Invalid`] naming the field that cannot be taken.
@@ -86,6 +86,7 @@ impl<R: RoleFields> FieldsRecord for R {
     fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
         let mut role = before.unwrap_or_default();
         role.take(fields)?;
+        role.params_mut().update(fields)?;
         role.check()?;
         Ok(role)
     }
@@ -160,10 +161,7 @@ impl Roles {
 }
 
 fn load<R: FieldsRecord>(storage: &Storage<'_>, record: &str) -> Result<Option<R>, Error> {
-    let Some(found) = storage.get(record)? else { return Ok(None) };
-    let damaged =
-        || Error::internal(&format_args!("the record {record:?} of a login method is damaged"));
-    R::decode(&found.value).ok_or_else(damaged).map(Some)
+    storage.get(record)?.map(|found| found.decode(R::decode)).transpose()
 }
 
 fn show<R: FieldsRecord>(storage: &Storage<'_>, record: &str) -> Result<Response, Error> {
@@ -182,11 +180,9 @@ async fn write_as<R: FieldsRecord>(
     record: &str,
     after: impl Fn(Option<R>) -> Result<R, Error> + Sync,
 ) -> Result<Response, Error> {
-    let mount = run.mount.path;
-    let damaged = || Error::internal(&format_args!("the record {record:?} of {mount} is damaged"));
     let changing = run.storage.transact(record, |transaction| {
         let before = transaction.get(record)?;
-        let before = before.map(|found| R::decode(&found.value).ok_or_else(damaged)).transpose()?;
+        let before = before.map(|found| found.decode(R::decode)).transpose()?;
         transaction.put(record, after(before)?.encode())
     });
     changing.await.map(|()| Response::Empty)

@@ -119,6 +119,14 @@ pub struct LeaseCall<'a> {
     pub revocation: &'a [u8],
 }
 
+impl LeaseCall<'_> {
+    /// Logs that what the lease keeps is damaged: where it was asked for, and nothing of what it says.
+    pub fn damaged(&self) -> Error {
+        let (path, mount) = (self.path, self.mount.path);
+        Error::internal(&format_args!("a lease of {mount} is damaged, which {path:?} gave"))
+    }
+}
+
 impl<'a> Deref for LeaseCall<'a> {
     type Target = EngineContext<'a>;
 

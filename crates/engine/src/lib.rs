@@ -39,6 +39,7 @@ pub mod table;
 pub mod time;
 pub mod token_params;
 pub mod token_type;
+pub mod tools;
 pub mod wrapped;
 pub mod yaml;
 

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use kallisto_api::{BoxFuture, Error, Fields, Request};
+use kallisto_api::{BoxFuture, Error, Fields, Map, Request, json};
 
 use crate::limits::{
     CONFLICT_RETRIES_MAX, ENTRY_BYTES_MAX, LIST_ENTRIES_MAX, TRANSACTION_RECORDS_MAX,
@@ -25,6 +25,41 @@ pub struct Stored {
     pub value: bytes::Bytes,
     /// When it was last written.
     pub version: Version,
+    /// Its name, and the path of its mount: what to call it when it is damaged.
+    place: (Box<str>, Box<str>),
+}
+
+impl Stored {
+    /// What a backend has under some name.
+    pub fn new(value: bytes::Bytes, version: Version) -> Self {
+        Self { value, version, place: Default::default() }
+    }
+
+    fn called(self, name: &str, mount: &str) -> Self {
+        Self { place: (name.into(), mount.into()), ..self }
+    }
+
+    /// What `decode` makes of its bytes.
+    ///
+    /// # Errors
+    /// [`Error::Internal`], with a line of the log that names the record, when that is nothing.
+    pub fn decode<T>(&self, decode: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, Error> {
+        decode(&self.value).ok_or_else(|| self.damaged())
+    }
+
+    /// The object of JSON that it is.
+    ///
+    /// # Errors
+    /// As of [`Stored::decode`].
+    pub fn object(&self) -> Result<Map, Error> {
+        self.decode(|bytes| json::parse_object(bytes).ok())
+    }
+
+    /// Logs that it is damaged: which record it is, and nothing of what it says.
+    pub fn damaged(&self) -> Error {
+        let (name, mount) = &self.place;
+        Error::internal(&format_args!("the record {name:?} of {mount} is damaged"))
+    }
 }
 
 /// What one transaction comes to.
@@ -80,12 +115,15 @@ pub trait Backend: Sync {
 
 /// The records of one mount.
 #[derive(Clone, Copy)]
-pub struct Storage<'a>(&'a dyn Backend);
+pub struct Storage<'a> {
+    backend: &'a dyn Backend,
+    mount: &'a str,
+}
 
 impl<'a> Storage<'a> {
-    /// The records that `backend` has.
-    pub const fn new(backend: &'a dyn Backend) -> Self {
-        Self(backend)
+    /// The records that `backend` has of the mount at a path.
+    pub const fn new(backend: &'a dyn Backend, mount: &'a str) -> Self {
+        Self { backend, mount }
     }
 
     /// The record under a name.
@@ -93,7 +131,7 @@ impl<'a> Storage<'a> {
     /// # Errors
     /// When it cannot be read.
     pub fn get(self, name: &str) -> Result<Option<Stored>, Error> {
-        self.0.get(name)
+        Ok(self.backend.get(name)?.map(|found| found.called(name, self.mount)))
     }
 
     /// Puts one record, whatever was there.
@@ -119,7 +157,7 @@ impl<'a> Storage<'a> {
             check(name, value)?;
         }
         let reads = records.iter().map(|(name, _)| (name.clone(), Version(0))).collect();
-        self.0.commit(Writes { reads, puts: records, ..Writes::default() }).await
+        self.backend.commit(Writes { reads, puts: records, ..Writes::default() }).await
     }
 
     /// Deletes one record, if it is there.
@@ -141,15 +179,15 @@ impl<'a> Storage<'a> {
         name: &str,
         mut decide: impl FnMut(&mut Transaction<'_>) -> Result<T, Error> + Send,
     ) -> Result<T, Error> {
-        let _latch = self.0.latch(name).await;
+        let _latch = self.backend.latch(name).await;
         for _ in 0..CONFLICT_RETRIES_MAX {
-            let mut transaction = Transaction { backend: self.0, writes: Writes::default() };
+            let mut transaction = Transaction { storage: self, writes: Writes::default() };
             let decided = decide(&mut transaction)?;
             let writes = transaction.writes;
             if writes.puts.is_empty() && writes.deletes.is_empty() {
                 return Ok(decided);
             }
-            if self.0.commit(writes).await? == WriteOutcome::Committed {
+            if self.backend.commit(writes).await? == WriteOutcome::Committed {
                 return Ok(decided);
             }
         }
@@ -161,17 +199,17 @@ impl<'a> Storage<'a> {
     /// # Errors
     /// [`Error::Invalid`] when there are more than a list may return.
     pub fn list(self, folder: &str) -> Result<Vec<String>, Error> {
-        bounded(self.0.list(folder, None, LIST_ENTRIES_MAX + 1))
+        bounded(self.backend.list(folder, None, LIST_ENTRIES_MAX + 1))
     }
 
     /// The first `limit` of the names directly in `folder`, as [`Storage::list`] has them.
     pub fn list_some(self, folder: &str, limit: usize) -> Vec<String> {
-        self.0.list(folder, None, limit)
+        self.backend.list(folder, None, limit)
     }
 
     /// The first `limit` of the names below `folder`, sorted, each without the folder before it.
     pub fn scan_some(self, folder: &str, limit: usize) -> Vec<String> {
-        self.0.scan(folder, limit)
+        self.backend.scan(folder, limit)
     }
 
     /// Deletes records, whatever they say, in steps: after a crash some are gone.
@@ -202,7 +240,7 @@ impl<'a> Storage<'a> {
 
     /// Commits writes that depend on no record. They fail where all of the state is another one by now: the namespace is gone, or a backup was restored.
     async fn commit_all(self, writes: Writes) -> Result<(), Error> {
-        match self.0.commit(writes).await? {
+        match self.backend.commit(writes).await? {
             WriteOutcome::Committed => Ok(()),
             WriteOutcome::Conflict => Err(Error::Conflict),
         }
@@ -214,7 +252,7 @@ impl<'a> Storage<'a> {
     /// [`Error::Invalid`] when all are asked for and there are more than a list may return.
     pub fn list_page(self, folder: &str, page: &Page) -> Result<Vec<String>, Error> {
         let limit = page.limit.unwrap_or(LIST_ENTRIES_MAX + 1);
-        bounded(self.0.list(folder, page.after.as_deref(), limit))
+        bounded(self.backend.list(folder, page.after.as_deref(), limit))
     }
 }
 
@@ -244,7 +282,7 @@ fn check(name: &str, value: &[u8]) -> Result<(), Error> {
 
 /// What is decided together.
 pub struct Transaction<'a> {
-    backend: &'a dyn Backend,
+    storage: Storage<'a>,
     writes: Writes,
 }
 
@@ -254,7 +292,7 @@ impl Transaction<'_> {
     /// # Errors
     /// When it cannot be read, or too many are.
     pub fn get(&mut self, name: &str) -> Result<Option<Stored>, Error> {
-        let found = self.backend.get(name)?;
+        let found = self.storage.get(name)?;
         let version = found.as_ref().map_or(Version(0), |found| found.version);
         self.admit(self.writes.reads.len())?;
         self.writes.reads.push((name.to_owned(), version));
@@ -341,10 +379,9 @@ mod tests {
     impl Backend for Contended {
         fn get(&self, name: &str) -> Result<Option<Stored>, Error> {
             let mut records = self.records.lock().unwrap();
-            let found = records.get(name).map(|(version, value)| Stored {
-                value: value.clone().into(),
-                version: Version(*version),
-            });
+            let found = records
+                .get(name)
+                .map(|(version, value)| Stored::new(value.clone().into(), Version(*version)));
             let mut left = self.meddle.lock().unwrap();
             if *left > 0 {
                 *left -= 1;
@@ -400,9 +437,24 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_record_is_called_by_its_name_and_mount() {
+        let backend = Contended::default();
+        let storage = Storage::new(&backend, "db/");
+        now(storage.put("role/web", b"{".to_vec())).unwrap();
+        let found = storage.get("role/web").unwrap().unwrap();
+        let in_transaction = now(storage.transact("role/web", |it| it.get("role/web")));
+        for found in [found, in_transaction.unwrap().unwrap()] {
+            assert_eq!(found.place, ("role/web".into(), "db/".into()));
+            assert!(matches!(found.object(), Err(Error::Internal(_))));
+            assert_eq!(found.decode(|bytes| Some(bytes.len())), Ok(1));
+            assert!(matches!(found.decode(|_| None::<()>), Err(Error::Internal(_))));
+        }
+    }
+
+    #[test]
     fn a_transaction_decides_again_until_nobody_was_faster() {
         let backend = Contended::default();
-        let storage = Storage::new(&backend);
+        let storage = Storage::new(&backend, "m/");
         assert_eq!(now(storage.transact("n", add_one)), Ok(1));
         *backend.meddle.lock().unwrap() = 3;
         assert_eq!(now(storage.transact("n", add_one)), Ok(32), "no update of the others is lost");
@@ -418,7 +470,7 @@ mod tests {
     #[test]
     fn a_transaction_that_writes_nothing_or_fails_commits_nothing() {
         let backend = Contended::default();
-        let storage = Storage::new(&backend);
+        let storage = Storage::new(&backend, "m/");
         *backend.meddle.lock().unwrap() = 1;
         assert!(now(storage.transact("n", |transaction| transaction.get("n"))).unwrap().is_none());
         let refused = now(storage.transact("m", |transaction| {
@@ -435,7 +487,7 @@ mod tests {
         let backend = Contended::default();
         let names = (0..=2 * TRANSACTION_RECORDS_MAX).map(|n| (n.to_string(), (1, Vec::new())));
         *backend.records.lock().unwrap() = names.collect();
-        assert_eq!(now(Storage::new(&backend).delete_below("")), Ok(()));
+        assert_eq!(now(Storage::new(&backend, "m/").delete_below("")), Ok(()));
         assert!(backend.records.lock().unwrap().is_empty());
     }
 
@@ -466,7 +518,7 @@ mod tests {
 
     #[test]
     fn what_was_not_written_is_not_acknowledged() {
-        let storage = Storage::new(&Replaced);
+        let storage = Storage::new(&Replaced, "m/");
         assert_eq!(now(storage.put("n", Vec::new())), Err(Error::Conflict));
         assert_eq!(now(storage.delete("n")), Err(Error::Conflict));
         assert_eq!(now(storage.delete_all(vec!["n".to_owned()])), Err(Error::Conflict));

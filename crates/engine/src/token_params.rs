@@ -50,11 +50,21 @@ const OLDER: [(&str, &str); 6] = [
 ];
 
 impl TokenParams {
-    /// Applies the fields that are there.
+    /// Applies the fields of a request that are there.
     ///
     /// # Errors
     /// [`Error::Invalid`] naming the field that cannot be taken, or two that contradict each other.
     pub fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        // A default yields to what is asked for, and a login asks for nothing: only a mount has one.
+        if let Some(given) = fields.string("token_type")?
+            && TokenType::parse(&given)?.is_default_of_mount()
+        {
+            return Err(Error::invalid(format!("invalid 'token_type' value {given:?}")));
+        }
+        self.apply(fields)
+    }
+
+    fn apply(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         let older = self.follow_older_names(fields);
         self.take(Fields::new(&older))?;
         self.take(fields)?;
@@ -93,13 +103,14 @@ impl TokenParams {
         Ok(())
     }
 
-    /// Reads back what [`TokenParams::to_map`] wrote.
+    /// Reads back what [`TokenParams::to_map`] wrote, in 0.2.0 too, which took a mount's defaults as
+    /// the `token_type` of a role.
     ///
     /// # Errors
     /// When the map was not written by it.
     pub fn decode(map: &Map) -> Result<Self, Error> {
         let mut params = Self::default();
-        params.update(Fields::new(map))?;
+        params.apply(Fields::new(map))?;
         params.older = OLDER.into_iter().filter(|(old, _)| map.contains_key(*old)).collect();
         Ok(params)
     }
@@ -255,6 +266,11 @@ mod tests {
         for (body, text) in [
             (r#"{"token_ttl":"2h","token_max_ttl":"1h"}"#, "'token_ttl' cannot be greater"),
             (r#"{"token_type":"bogus"}"#, "invalid 'token_type' value \"bogus\""),
+            (r#"{"token_type":"default-batch"}"#, "invalid 'token_type' value \"default-batch\""),
+            (
+                r#"{"token_type":"default-service"}"#,
+                "invalid 'token_type' value \"default-service\"",
+            ),
             (r#"{"token_type":"batch","token_num_uses":3}"#, "limited use count"),
             (r#"{"token_type":"batch","token_period":"1h"}"#, "periodic tokens"),
             (r#"{"token_bound_cidrs":"bogus"}"#, "error parsing address \"bogus\""),
@@ -267,6 +283,21 @@ mod tests {
         ] {
             let error = read(body).unwrap_err().to_string();
             assert!(error.contains(text), "{body}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_default_of_mounts_that_an_earlier_version_stored_is_read() {
+        for kind in ["", "default", "service", "batch"] {
+            assert!(read(&format!(r#"{{"token_type":"{kind}"}}"#)).is_ok(), "{kind}");
+        }
+        for stored in [TokenType::DefaultBatch, TokenType::DefaultService] {
+            let mut params = TokenParams { token_type: stored, ..TokenParams::default() };
+            assert_eq!(TokenParams::decode(&params.to_map()), Ok(params.clone()));
+            // A change of something else leaves it as it is.
+            let body = parse_object(br#"{"token_ttl":60}"#).unwrap();
+            params.update(Fields::new(&body)).unwrap();
+            assert_eq!((params.token_type, params.ttl_secs), (stored, 60));
         }
     }
 

@@ -49,6 +49,11 @@ impl TokenType {
         }
     }
 
+    /// Whether it yields to what is asked for, as only the word of a mount can.
+    pub const fn is_default_of_mount(self) -> bool {
+        matches!(self, Self::DefaultService | Self::DefaultBatch)
+    }
+
     /// The kind of a token, when `asked` was asked for.
     pub fn choose(self, asked: Option<TokenKind>) -> TokenKind {
         match self {

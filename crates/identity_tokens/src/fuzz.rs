@@ -119,7 +119,7 @@ pub fn requests(bytes: &[u8]) {
         nonce: allowed.nonce,
         auth_time: allowed.auth_time,
     };
-    assert_eq!(CodeGrant::decode(&grant.encode()).as_ref(), Ok(&grant));
+    assert_eq!(CodeGrant::decode(&grant.encode()).as_ref(), Some(&grant));
     let exchange = Exchange {
         provider: "default",
         client_id: "app",

@@ -71,21 +71,15 @@ impl TokenRole {
         ])
     }
 
-    /// Reads a record back, whose bytes are what is shown.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when it is damaged.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = record::object(bytes)?;
-            Some(Self {
-                key: record::text(&map, "key")?,
-                client_id: record::text(&map, "client_id")?,
-                template: record::text(&map, "template")?,
-                ttl_secs: record::number(&map, "ttl")?,
-            })
-        };
-        read().ok_or_else(|| Error::internal(&"a role for identity tokens is damaged"))
+    /// Reads a record back, whose bytes are what is shown; `None` when it is damaged.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = record::object(bytes)?;
+        Some(Self {
+            key: record::text(&map, "key")?,
+            client_id: record::text(&map, "client_id")?,
+            template: record::text(&map, "template")?,
+            ttl_secs: record::number(&map, "ttl")?,
+        })
     }
 }
 
@@ -98,19 +92,13 @@ impl ClaimsScope {
         ])
     }
 
-    /// Reads a record back, whose bytes are what is shown.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when it is damaged.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = record::object(bytes)?;
-            Some(Self {
-                template: record::text(&map, "template")?,
-                description: record::text(&map, "description")?,
-            })
-        };
-        read().ok_or_else(|| Error::internal(&"a scope of the provider is damaged"))
+    /// Reads a record back, whose bytes are what is shown; `None` when it is damaged.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = record::object(bytes)?;
+        Some(Self {
+            template: record::text(&map, "template")?,
+            description: record::text(&map, "description")?,
+        })
     }
 }
 
@@ -134,19 +122,13 @@ impl Assignment {
         ])
     }
 
-    /// Reads a record back, whose bytes are what is shown.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when it is damaged.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = record::object(bytes)?;
-            Some(Self {
-                entity_ids: record::texts(&map, "entity_ids")?,
-                group_ids: record::texts(&map, "group_ids")?,
-            })
-        };
-        read().ok_or_else(|| Error::internal(&"an assignment of the provider is damaged"))
+    /// Reads a record back, whose bytes are what is shown; `None` when it is damaged.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = record::object(bytes)?;
+        Some(Self {
+            entity_ids: record::texts(&map, "entity_ids")?,
+            group_ids: record::texts(&map, "group_ids")?,
+        })
     }
 }
 
@@ -170,20 +152,14 @@ impl OidcProvider {
         ])
     }
 
-    /// Reads a record back, whose bytes are what is shown with its own issuer.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when it is damaged.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = record::object(bytes)?;
-            Some(Self {
-                issuer: record::text(&map, "issuer")?,
-                allowed_client_ids: record::texts(&map, "allowed_client_ids")?,
-                scopes_supported: record::texts(&map, "scopes_supported")?,
-            })
-        };
-        read().ok_or_else(|| Error::internal(&"a provider is damaged"))
+    /// Reads a record back, whose bytes are what is shown with its own issuer; `None` when it is damaged.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = record::object(bytes)?;
+        Some(Self {
+            issuer: record::text(&map, "issuer")?,
+            allowed_client_ids: record::texts(&map, "allowed_client_ids")?,
+            scopes_supported: record::texts(&map, "scopes_supported")?,
+        })
     }
 }
 
@@ -271,7 +247,7 @@ mod tests {
         assert_eq!(Assignment::decode(&assignment.shown().to_text()).unwrap(), assignment);
         let scope = ClaimsScope { template: "{}".to_owned(), description: "d".to_owned() };
         assert_eq!(ClaimsScope::decode(&scope.shown().to_text()).unwrap(), scope);
-        assert!(TokenRole::decode(b"[]").is_err());
+        assert!(TokenRole::decode(b"[]").is_none());
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod client_timeouts;
 mod clock;
 mod frame_limits;
 mod gate;
+#[cfg(any(test, feature = "fuzz"))]
 pub mod hostile;
 pub mod http;
 mod http_without_tls;

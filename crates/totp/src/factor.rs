@@ -76,23 +76,18 @@ pub fn make_factor(
     Ok(NewFactor { record: key.encode(), url: url::write(&key) })
 }
 
-/// Judges a code at a time, in seconds since 1970, by the records of the key and of what was tried.
-///
-/// # Errors
-/// [`Error::Internal`] for a damaged record.
+/// Judges a code at a time, in seconds since 1970, by the key and what was tried with it.
 pub fn judge_factor(
-    key: &[u8],
-    tries: Option<&[u8]>,
+    key: &TotpKey,
+    before: &Tries,
     code: &str,
     wrong_max: u64,
     now: u64,
-) -> Result<CodeVerdict, Error> {
-    let key = TotpKey::decode(key)?;
-    let before = tries.map(Tries::decode).transpose()?.unwrap_or_default();
+) -> CodeVerdict {
     if code.len() != key.digits || !code.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(CodeVerdict { outcome: FactorOutcome::Malformed, tries: None });
+        return CodeVerdict { outcome: FactorOutcome::Malformed, tries: None };
     }
-    let (judged, after) = before.judge(&key, code, now, wrong_max);
+    let (judged, after) = before.judge(key, code, now, wrong_max);
     let outcome = match judged {
         JudgedCode::Valid => FactorOutcome::Valid,
         JudgedCode::Wrong => FactorOutcome::Wrong,
@@ -101,7 +96,7 @@ pub fn judge_factor(
             FactorOutcome::TooMany { retry_after_secs: left.as_secs().max(1) }
         }
     };
-    Ok(CodeVerdict { outcome, tries: after.map(|tries| tries.encode()) })
+    CodeVerdict { outcome, tries: after.map(|tries| tries.encode()) }
 }
 
 impl std::fmt::Debug for NewFactor {

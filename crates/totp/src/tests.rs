@@ -189,8 +189,8 @@ fn a_record_reads_back_and_a_damaged_one_is_an_error() {
         r#"{"period":1,"used":[],"wrong":"1"}"#,
         r#"{"period":1,"used":["1"],"wrong":1}"#,
     ] {
-        assert!(matches!(Tries::decode(damaged.as_bytes()), Err(Error::Internal(_))), "{damaged}");
-        assert!(matches!(TotpKey::decode(damaged.as_bytes()), Err(Error::Internal(_))));
+        assert_eq!(Tries::decode(damaged.as_bytes()), None, "{damaged}");
+        assert!(TotpKey::decode(damaged.as_bytes()).is_none());
     }
 }
 
@@ -291,24 +291,26 @@ fn a_second_factor_is_made_by_its_method_and_judged_by_its_records() {
     let key = TotpKey::decode(&record).unwrap();
     assert_eq!((key.account_name.as_str(), &**key.secret), ("ann", &[1; 20][..]));
     assert_eq!(url, write_url(&key));
-    let judge = |tries: Option<&[u8]>, code: &str| judge_factor(&record, tries, code, 1, START);
+    let judge = |tries: Option<&[u8]>, code: &str| {
+        let before = tries.map(|tries| Tries::decode(tries).unwrap()).unwrap_or_default();
+        judge_factor(&key, &before, code, 1, START)
+    };
     let good = key.code(START / 30);
-    let valid = judge(None, &good).unwrap();
+    let valid = judge(None, &good);
     assert_eq!(valid.outcome, FactorOutcome::Valid);
-    let used = judge(valid.tries.as_deref(), &good).unwrap();
+    let used = judge(valid.tries.as_deref(), &good);
     assert_eq!((used.outcome, used.tries), (FactorOutcome::Used, None));
     for malformed in ["", "12345", "1234567", "12345a", "+12345", "\u{661}\u{661}\u{661}"] {
-        let verdict = judge(None, malformed).unwrap();
+        let verdict = judge(None, malformed);
         assert_eq!((verdict.outcome, verdict.tries), (FactorOutcome::Malformed, None));
     }
     let near: Vec<String> = (0..3).map(|n| key.code(START / 30 + n - 1)).collect();
     let wrong = ["000000", "111111", "222222", "333333"];
     let wrong = wrong.iter().find(|code| !near.iter().any(|near| near == *code)).unwrap();
-    let wrong = judge(None, wrong).unwrap();
+    let wrong = judge(None, wrong);
     assert_eq!(wrong.outcome, FactorOutcome::Wrong);
-    let late = judge(wrong.tries.as_deref(), &good).unwrap();
+    let late = judge(wrong.tries.as_deref(), &good);
     assert_eq!(late.outcome, FactorOutcome::TooMany { retry_after_secs: 30 });
-    assert!(judge(Some(b"rubbish"), &good).is_err());
 }
 
 #[test]

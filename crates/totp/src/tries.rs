@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use kallisto_api::Error;
 use kallisto_api::json::{self, Json};
 
 use crate::key::{SKEW_MAX, TotpKey};
@@ -87,25 +86,15 @@ impl Tries {
         record.to_text()
     }
 
-    /// Reads a record back.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when it is damaged.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    /// Reads a record back; `None` when it is damaged.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let number = |value: &Json| match value {
             Json::Number(text) => text.parse::<u64>().ok(),
             _ => None,
         };
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let Json::Array(used) = map.get("used")? else { return None };
-            let used = used.iter().map(number).collect::<Option<Vec<u64>>>()?;
-            Some(Self {
-                used,
-                period: number(map.get("period")?)?,
-                wrong: number(map.get("wrong")?)?,
-            })
-        };
-        read().ok_or_else(|| Error::internal(&"what was tried with a TOTP key is damaged"))
+        let map = json::parse_object(bytes).ok()?;
+        let Json::Array(used) = map.get("used")? else { return None };
+        let used = used.iter().map(number).collect::<Option<Vec<u64>>>()?;
+        Some(Self { used, period: number(map.get("period")?)?, wrong: number(map.get("wrong")?)? })
     }
 }

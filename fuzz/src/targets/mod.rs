@@ -237,7 +237,7 @@ pub(crate) const TARGETS: [Target; 46] = [
     Target {
         name: "relayed",
         about: "requests and answers that servers hand each other: what decodes, encodes to the same",
-        run: kallisto_listener::http::relay_hostile,
+        run: kallisto_listener::http::hostile::relay,
         words: http_head::WORDS,
     },
     Target {
@@ -279,19 +279,19 @@ pub(crate) const TARGETS: [Target; 46] = [
     Target {
         name: "http_head",
         about: "requests of a connection: within their bytes, whole or a part, and read as hyper would",
-        run: kallisto_listener::http::direct_hostile,
+        run: kallisto_listener::http::hostile::direct,
         words: http_head::WORDS,
     },
     Target {
         name: "http_hyper",
         about: "requests that are taken from a connection before hyper: hyper reads the same ones",
-        run: kallisto_listener::http::hyper_hostile,
+        run: kallisto_listener::http::hostile::beside_hyper,
         words: http_head::WORDS,
     },
     Target {
         name: "http_heads",
         about: "streams of requests before hyper: as much passes in whatever parts they come",
-        run: kallisto_listener::http::heads_hostile,
+        run: kallisto_listener::http::hostile::heads,
         words: http_head::WORDS,
     },
     Target {

@@ -71,7 +71,7 @@ impl<'a> Approle<'a> {
     /// The role of a name.
     fn role(&self, name: &str) -> Result<Option<AppRole>, Error> {
         let record = self.storage().get(&role_record(name))?;
-        record.map(|record| AppRole::decode(&record.value)).transpose()
+        record.map(|record| record.decode(AppRole::decode)).transpose()
     }
 
     /// The role of a role id, and its name.
@@ -79,8 +79,7 @@ impl<'a> Approle<'a> {
         let Some(record) = self.storage().get(&self.role_id_record(role_id)?)? else {
             return Ok(None);
         };
-        let name = std::str::from_utf8(&record.value);
-        let name = name.map_err(|_| Error::internal(&"the name behind a role id is damaged"))?;
+        let name = std::str::from_utf8(&record.value).map_err(|_| record.damaged())?;
         let found = self.role(name)?.filter(|role| role.role_id == role_id);
         Ok(found.map(|role| (name.to_owned(), role)))
     }
@@ -89,7 +88,7 @@ impl<'a> Approle<'a> {
 /// The role of a name, on which a transaction depends then.
 fn role_for(transaction: &mut Transaction<'_>, name: &str) -> Result<Option<AppRole>, Error> {
     let record = transaction.get(&role_record(name))?;
-    record.map(|record| AppRole::decode(&record.value)).transpose()
+    record.map(|record| record.decode(AppRole::decode)).transpose()
 }
 
 fn role_record(name: &str) -> String {

@@ -43,8 +43,15 @@ impl AppRole {
         })
     }
 
-    /// Applies the fields that are there.
-    pub(super) fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+    /// Applies the fields of a request that are there.
+    fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        self.take(fields)?;
+        self.params.update(fields)?;
+        self.check()
+    }
+
+    /// Applies the fields that are there and are not those of all login methods.
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         if let Some(bind) = fields.boolean("bind_secret_id")? {
             self.bind_secret_id = bind;
         }
@@ -64,7 +71,10 @@ impl AppRole {
         if let Some(ttl) = seconds(fields, "secret_id_ttl")? {
             self.secret_id_ttl_secs = ttl;
         }
-        self.params.update(fields)?;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Error> {
         let bound = !self.secret_id_bound_cidrs.is_empty() || !self.params.bound_cidrs.is_empty();
         if !self.bind_secret_id && !bound {
             return Err(Error::invalid("at least one constraint should be enabled on the role"));
@@ -97,28 +107,26 @@ impl AppRole {
         Json::Object(map).to_text()
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let mut role = Self {
-                uid: map.get("uid")?.as_str()?.to_owned(),
-                role_id: map.get("role_id")?.as_str()?.to_owned(),
-                bind_secret_id: true,
-                local_secret_ids: matches!(map.get("local_secret_ids"), Some(Json::Bool(true))),
-                secret_id_bound_cidrs: Vec::new(),
-                secret_id_num_uses: 0,
-                secret_id_ttl_secs: 0,
-                params: TokenParams::default(),
-                foreign_key: match map.get("foreign_key") {
-                    Some(key) => Some(ForeignKey::parse(key.as_str()?)?),
-                    None => None,
-                },
-            };
-            role.update(Fields::new(&map)).ok()?;
-            role.params = TokenParams::decode(&map).ok()?;
-            Some(role)
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let mut role = Self {
+            uid: map.get("uid")?.as_str()?.to_owned(),
+            role_id: map.get("role_id")?.as_str()?.to_owned(),
+            bind_secret_id: true,
+            local_secret_ids: matches!(map.get("local_secret_ids"), Some(Json::Bool(true))),
+            secret_id_bound_cidrs: Vec::new(),
+            secret_id_num_uses: 0,
+            secret_id_ttl_secs: 0,
+            params: TokenParams::default(),
+            foreign_key: match map.get("foreign_key") {
+                Some(key) => Some(ForeignKey::parse(key.as_str()?)?),
+                None => None,
+            },
         };
-        read().ok_or_else(|| Error::internal(&"a role is damaged"))
+        role.take(Fields::new(&map)).ok()?;
+        role.params = TokenParams::decode(&map).ok()?;
+        role.check().ok()?;
+        Some(role)
     }
 }
 
@@ -189,10 +197,11 @@ impl Approle<'_> {
     }
 
     pub(super) async fn write(&self, call: &Call<'_>, name: &str) -> Result<Response, Error> {
-        let body = call.request.object()?;
+        let mut body = call.request.object()?;
+        let warnings = replace_token_type(&mut body);
         let fields = Fields::new(&body);
         let role_id = given_role_id(fields)?;
-        self.change(name, |found| {
+        let changing = self.change(name, |found| {
             let mut role = match found {
                 Some(role) => role.clone(),
                 None => {
@@ -213,8 +222,12 @@ impl Approle<'_> {
             }
             role.update(fields)?;
             Ok(role)
-        })
-        .await
+        });
+        let done = changing.await?;
+        if warnings.is_empty() {
+            return Ok(done);
+        }
+        Ok(Response::Logical(Logical { warnings, ..Logical::default() }))
     }
 
     /// Replaces a role by what `decide` makes of it, and keeps the way from its role id.
@@ -351,6 +364,18 @@ impl Approle<'_> {
     }
 }
 
+/// Older clients send a mount's default as the `token_type` of a role: the kind that it names is
+/// meant, and they are told so. Other methods refuse it.
+fn replace_token_type(body: &mut Map) -> Vec<String> {
+    let kind = match body.get("token_type").and_then(Json::as_str) {
+        Some("default-service") => "service",
+        Some("default-batch") => "batch",
+        _ => return Vec::new(),
+    };
+    body.insert("token_type".to_owned(), kind.into());
+    vec![format!("default-{kind} has no useful meaning; adjusting to {kind}")]
+}
+
 fn given_role_id(fields: Fields<'_>) -> Result<Option<String>, Error> {
     let given = fields.string("role_id")?.map(|id| id.trim().to_owned());
     let given = given.filter(|id| !id.is_empty());
@@ -381,11 +406,11 @@ mod tests {
         );
         let mut role = AppRole::make(&Zeros).unwrap();
         role.update(Fields::new(&body.unwrap())).unwrap();
-        assert_eq!(AppRole::decode(&role.encode()), Ok(role.clone()));
+        assert_eq!(AppRole::decode(&role.encode()), Some(role.clone()));
         role.foreign_key = ForeignKey::parse("key");
-        assert_eq!(AppRole::decode(&role.encode()), Ok(role.clone()));
+        assert_eq!(AppRole::decode(&role.encode()), Some(role.clone()));
         assert!(!role.to_map().contains_key("foreign_key"), "it is stored, and shown to nobody");
-        assert!(AppRole::decode(b"{}").is_err());
+        assert!(AppRole::decode(b"{}").is_none());
         // Its last constraint cannot be taken off.
         for part in RolePart::CHANGING {
             let unset = json::parse(part.unset.as_bytes()).unwrap();

@@ -66,27 +66,24 @@ impl SecretId {
         Json::Object(self.to_map()).to_text()
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let fields = Fields::new(&map);
-            let time = |name: &str| map.get(name)?.as_str()?.parse::<Timestamp>().ok();
-            Some(Self {
-                accessor: map.get("secret_id_accessor")?.as_str()?.to_owned(),
-                num_uses: fields.int("secret_id_num_uses").ok()??,
-                ttl_secs: seconds(fields, "secret_id_ttl").ok()??,
-                created_at: time("creation_time")?,
-                updated_at: time("last_updated_time")?,
-                expires_at: match map.get("expiration_time")?.as_str()? {
-                    NEVER => None,
-                    _ => Some(time("expiration_time")?),
-                },
-                metadata: map.get("metadata")?.as_object()?.clone(),
-                cidr_list: address::stored(&map, "cidr_list")?,
-                token_bound_cidrs: address::stored(&map, "token_bound_cidrs")?,
-            })
-        };
-        read().ok_or_else(|| Error::internal(&"a secret id is damaged"))
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let fields = Fields::new(&map);
+        let time = |name: &str| map.get(name)?.as_str()?.parse::<Timestamp>().ok();
+        Some(Self {
+            accessor: map.get("secret_id_accessor")?.as_str()?.to_owned(),
+            num_uses: fields.int("secret_id_num_uses").ok()??,
+            ttl_secs: seconds(fields, "secret_id_ttl").ok()??,
+            created_at: time("creation_time")?,
+            updated_at: time("last_updated_time")?,
+            expires_at: match map.get("expiration_time")?.as_str()? {
+                NEVER => None,
+                _ => Some(time("expiration_time")?),
+            },
+            metadata: map.get("metadata")?.as_object()?.clone(),
+            cidr_list: address::stored(&map, "cidr_list")?,
+            token_bound_cidrs: address::stored(&map, "token_bound_cidrs")?,
+        })
     }
 }
 
@@ -377,8 +374,7 @@ impl Approle<'_> {
             Err(_) => None,
         };
         let Some(record) = record else { return Ok(None) };
-        let hash = String::from_utf8(record.value.to_vec());
-        hash.map(Some).map_err(|_| Error::internal(&"an accessor is damaged"))
+        record.decode(|bytes| String::from_utf8(bytes.to_vec()).ok()).map(Some)
     }
 
     pub(super) async fn destroy(&self, call: &Call<'_>, name: &str) -> Result<Response, Error> {
@@ -406,7 +402,7 @@ impl Approle<'_> {
         let secret_id = secret_record(uid, hash);
         let removing = self.storage().transact(&secret_id, |transaction| {
             let Some(record) = transaction.get(&secret_id)? else { return Ok(()) };
-            let secret = SecretId::decode(&record.value)?;
+            let secret = record.decode(SecretId::decode)?;
             remove_in(transaction, uid, hash, &secret)
         });
         removing.await
@@ -452,7 +448,7 @@ impl Approle<'_> {
 
 /// A secret id that is there. One that has expired is not, whether the sweep has come by or not.
 fn alive(record: Option<Stored>, now: Timestamp) -> Result<Option<SecretId>, Error> {
-    let secret = record.map(|record| SecretId::decode(&record.value)).transpose()?;
+    let secret = record.map(|record| record.decode(SecretId::decode)).transpose()?;
     Ok(secret.filter(|secret| !secret.is_expired(now)))
 }
 
@@ -532,9 +528,9 @@ mod tests {
             cidr_list: parse_blocks(&["10.0.0.0/8".into()]).unwrap(),
             token_bound_cidrs: Vec::new(),
         };
-        assert_eq!(SecretId::decode(&secret.encode()), Ok(secret.clone()));
+        assert_eq!(SecretId::decode(&secret.encode()), Some(secret.clone()));
         let forever = SecretId { expires_at: None, ..secret };
-        assert_eq!(SecretId::decode(&forever.encode()), Ok(forever));
-        assert!(SecretId::decode(b"{}").is_err());
+        assert_eq!(SecretId::decode(&forever.encode()), Some(forever));
+        assert!(SecretId::decode(b"{}").is_none());
     }
 }

@@ -58,7 +58,7 @@ impl Approle<'_> {
     async fn remove_expired(&self, uid: &str, hash: &str, now: Timestamp) -> Result<(), Error> {
         let record = self.storage().get(&super::secret_id::secret_record(uid, hash))?;
         let Some(record) = record else { return Ok(()) };
-        if SecretId::decode(&record.value)?.is_expired(now) {
+        if record.decode(SecretId::decode)?.is_expired(now) {
             self.remove(uid, hash).await?;
         }
         Ok(())

@@ -210,10 +210,8 @@ mod tests {
     impl Backend for Records {
         fn get(&self, name: &str) -> Result<Option<Stored>, Error> {
             let kept = self.kept.lock().unwrap();
-            Ok(kept.get(name).map(|(version, value)| Stored {
-                value: value.clone().into(),
-                version: Version(*version),
-            }))
+            let found = kept.get(name);
+            Ok(found.map(|(version, value)| Stored::new(value.clone().into(), Version(*version))))
         }
 
         fn list(&self, folder: &str, _: Option<&str>, limit: usize) -> Vec<String> {
@@ -260,7 +258,7 @@ mod tests {
     #[test]
     fn a_number_is_found_on_the_last_list_however_many_there_are() {
         let records = with_lists(LISTS_MAX);
-        let storage = Storage::new(&records);
+        let storage = Storage::new(&records, "cert/");
         let mut params = CertificateParams::default();
         params.serial_number = Some(SerialNumber::from(7));
         let shown = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
@@ -274,14 +272,18 @@ mod tests {
     #[test]
     fn of_two_lists_at_once_one_is_over_the_limit() {
         let records = with_lists(LISTS_MAX - 1);
-        let storage = Storage::new(&records);
+        let storage = Storage::new(&records, "cert/");
         let puts = vec![(record("rival"), Vec::new()), (LAST_LIST.to_owned(), b"rival".to_vec())];
         *records.rival.lock().unwrap() = Writes { puts, ..Writes::default() };
         assert!(matches!(now(keep(storage, "mine", &[])), Err(Error::Invalid(_))));
         assert_eq!(storage.list(FOLDER).unwrap().len(), LISTS_MAX);
         assert_eq!(now(keep(storage, "rival", &[1; SERIAL_BYTES])), Ok(()), "it is replaced");
         let records = with_lists(LISTS_MAX - 1);
-        assert_eq!(now(keep(Storage::new(&records), "mine", &[])), Ok(()), "it is the last one");
+        assert_eq!(
+            now(keep(Storage::new(&records, "cert/"), "mine", &[])),
+            Ok(()),
+            "it is the last one"
+        );
     }
 
     /// A list of these serial numbers as PEM.

@@ -162,8 +162,7 @@ impl RoleFields for CertRole {
             }
             *list = given;
         }
-        refuse_ocsp(fields)?;
-        self.params.update(fields)
+        refuse_ocsp(fields)
     }
 
     fn check(&self) -> Result<(), Error> {

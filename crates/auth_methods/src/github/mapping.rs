@@ -28,10 +28,8 @@ pub(super) const TEAMS: PolicyMapping = mapping("map/teams/");
 pub(super) const USERS: PolicyMapping = mapping("map/users/");
 
 /// The text that a record has.
-fn decode(bytes: &[u8]) -> Result<String, Error> {
-    let map = json::parse_object(bytes).ok();
-    let value = map.as_ref().and_then(|map| map.get("value")?.as_str());
-    value.map(str::to_owned).ok_or_else(|| Error::internal(&"a mapping is damaged"))
+fn decode(bytes: &[u8]) -> Option<String> {
+    json::parse_object(bytes).ok()?.get("value")?.as_str().map(str::to_owned)
 }
 
 /// The policies of a text.
@@ -50,7 +48,7 @@ impl PolicyMapping {
         for name in names.iter().map(String::as_str).chain([EVERYBODY]) {
             let record = self.0.record(&NameCase::Folded.spelled(name));
             if let Some(found) = storage.get(&record)? {
-                policies.extend(policies_of(&decode(&found.value)?)?);
+                policies.extend(policies_of(&found.decode(decode)?)?);
             }
         }
         Ok(policies)
@@ -62,7 +60,7 @@ impl PolicyMapping {
         let Some(found) = run.storage.get(&record)? else {
             return Ok(Response::Logical(Logical::default()));
         };
-        let value = decode(&found.value)?;
+        let value = found.decode(decode)?;
         Ok(Response::data(&Json::object([("key", name.into()), ("value", value.into())])))
     }
 

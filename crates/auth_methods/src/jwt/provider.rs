@@ -204,7 +204,12 @@ async fn keys(
         JwtKeySource::Keys(pems) => {
             let keys: Option<Vec<Vec<JwtKey>>> =
                 pems.iter().map(|pem| JwtKey::from_pem(pem)).collect();
-            let keys = keys.ok_or_else(|| Error::internal(&"a stored public key is damaged"))?;
+            let keys = keys.ok_or_else(|| {
+                let mount = context.mount.path;
+                Error::internal(&format_args!(
+                    "a public key in the configuration of {mount} is damaged"
+                ))
+            })?;
             return Ok(Arc::new(keys.concat()));
         }
         JwtKeySource::Set { url, authorities } | JwtKeySource::Discovery { url, authorities } => {

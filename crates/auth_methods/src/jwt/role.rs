@@ -229,7 +229,7 @@ impl RoleFields for JwtRole {
                 *secs = given.secs();
             }
         }
-        self.params.update(fields)
+        Ok(())
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -174,7 +174,7 @@ impl RoleFields for KubernetesRole {
                 return Err(Error::invalid(format!("invalid alias_name_source {other:?}")));
             }
         };
-        self.params.update(fields)
+        Ok(())
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -295,12 +295,12 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let config = config.ok_or_else(|| Error::invalid("could not load backend configuration"))?;
     let config = config.filled_from(run.pod);
     address::check(&role.params.bound_cidrs, request.remote)?;
-    check_locally(&config, text.expose_secret())?;
+    check_locally(&config, text.expose_secret(), run.mount.path)?;
     let account = review(run.outbound, &config, &role, text).await?;
     let is_bound = match role.binds(&account) {
         RoleBinding::Yes => true,
         RoleBinding::No => false,
-        RoleBinding::ByLabels => has_labels(run.outbound, &config, &role, &account).await?,
+        RoleBinding::ByLabels => has_labels(&run, &config, (&name, &role), &account).await?,
     };
     if !is_bound {
         return Err(Error::Denied(Denial::BadToken));
@@ -329,7 +329,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
 }
 
 /// Refuses what is no JWT, and with keys at hand what they did not sign.
-fn check_locally(config: &KubernetesConfig, text: &str) -> Result<(), Error> {
+fn check_locally(config: &KubernetesConfig, text: &str, mount: &str) -> Result<(), Error> {
     let denied = || Error::Denied(Denial::BadToken);
     let jwt = Jwt::parse(text).ok_or_else(denied)?;
     if !config.disable_iss_validation
@@ -343,7 +343,13 @@ fn check_locally(config: &KubernetesConfig, text: &str) -> Result<(), Error> {
     }
     let keys: Option<Vec<Vec<JwtKey>>> =
         config.keys.iter().map(|pem| JwtKey::from_pem(pem)).collect();
-    let keys = keys.ok_or_else(|| Error::internal(&"a stored public key is damaged"))?.concat();
+    let keys = keys
+        .ok_or_else(|| {
+            Error::internal(&format_args!(
+                "a public key in the configuration of {mount} is damaged"
+            ))
+        })?
+        .concat();
     if jwt.is_signed_by(&keys) { Ok(()) } else { Err(denied()) }
 }
 
@@ -384,12 +390,15 @@ async fn review(
 
 /// Asks the API server whether the namespace of an account has the labels that a role wants.
 async fn has_labels(
-    outbound: &dyn Outbound,
+    run: &Call<'_>,
     config: &KubernetesConfig,
-    role: &KubernetesRole,
+    (name, role): (&str, &KubernetesRole),
     account: &ServiceAccount,
 ) -> Result<bool, Error> {
-    let selector = role.selector().ok_or_else(|| Error::internal(&"a role is damaged"))?;
+    let selector = role.selector().ok_or_else(|| {
+        let mount = run.mount.path;
+        Error::internal(&format_args!("the selector of the role {name:?} of {mount} is damaged"))
+    })?;
     // The token of a login has no business reading namespaces.
     if config.reviewer.expose_secret().is_empty() {
         return Err(Error::invalid(
@@ -408,7 +417,7 @@ async fn has_labels(
         authorities: config.authorities.clone(),
         ..OutboundCall::default()
     };
-    let answer = outbound.call(call).await?;
+    let answer = run.outbound.call(call).await?;
     match answer.status {
         200..=299 => {
             let namespace = json::parse_object(&answer.body);

@@ -169,18 +169,15 @@ impl LdapConfig {
         Json::Object(map).to_text()
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let fields = Fields::new(&map);
-            let mut config = Self::default();
-            config.take(fields).ok()?;
-            config.params = TokenParams::decode(&map).ok()?;
-            let revision = fields.int("revision").ok()??;
-            config.revision = u64::try_from(revision).ok()?;
-            Some(config)
-        };
-        read().ok_or_else(|| Error::internal(&"the configuration of a directory is damaged"))
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let fields = Fields::new(&map);
+        let mut config = Self::default();
+        config.take(fields).ok()?;
+        config.params = TokenParams::decode(&map).ok()?;
+        let revision = fields.int("revision").ok()??;
+        config.revision = u64::try_from(revision).ok()?;
+        Some(config)
     }
 
     /// What whoever wrote it may not have meant.
@@ -204,7 +201,7 @@ impl LdapConfig {
 
 /// The configuration, if there is one.
 pub(super) fn find(storage: &Storage<'_>) -> Result<Option<LdapConfig>, Error> {
-    storage.get(RECORD)?.map(|found| LdapConfig::decode(&found.value)).transpose()
+    storage.get(RECORD)?.map(|found| found.decode(LdapConfig::decode)).transpose()
 }
 
 /// Which spellings the mount takes for one name.
@@ -228,7 +225,7 @@ pub(super) async fn write(run: &Call<'_>) -> Result<Response, Error> {
     let fields = Fields::new(&body);
     let config = run.storage.transact(RECORD, |transaction| {
         let mut config = match transaction.get(RECORD)? {
-            Some(found) => LdapConfig::decode(&found.value)?,
+            Some(found) => found.decode(LdapConfig::decode)?,
             None => LdapConfig::default(),
         };
         config.take(fields)?;

@@ -160,7 +160,8 @@ impl Write for TailWriter<'_> {
 pub(crate) struct Restore {
     #[command(flatten)]
     common: CommonFlags,
-    /// Restore one that other unseal keys open: the server is sealed then, and wants their shares
+    /// Restore one that other unseal keys open. From then on the unseal shares and the seal of the file count, in the same
+    /// cluster too: the server is sealed, and wants the shares that were valid when the file was saved
     #[arg(long)]
     force: bool,
     /// The file

@@ -164,6 +164,8 @@ impl People for Residents<'_> {
 struct Grounds<'a> {
     context: &'a NamespaceContext,
     mount: &'a Mount,
+    /// What errors call the mount: its path from the root namespace.
+    mount_name: Cow<'a, str>,
     now: Timestamp,
     storage: EngineStorage<'a>,
     makers: Makers<'a>,
@@ -181,9 +183,15 @@ impl<'a> Grounds<'a> {
             Class::Secret => &services.makers,
             Class::Auth => &services.hashers,
         };
+        let path = mount.entry.path.as_str();
+        let mount_name = match context.view.namespace_path() {
+            "" => Cow::Borrowed(path),
+            namespace => Cow::Owned([namespace, path].concat()),
+        };
         Self {
             context,
             mount,
+            mount_name,
             now,
             storage: EngineStorage::of(context, mount),
             makers: Makers { pool, flow },
@@ -198,7 +206,7 @@ impl<'a> Grounds<'a> {
         EngineContext {
             now: self.now,
             mount: mount_info(self.context, self.mount),
-            storage: Storage::new(&self.storage),
+            storage: Storage::new(&self.storage, &self.mount_name),
             memory: self.mount.memory.of_engine(),
             random: &SystemRandom,
             heavy: &self.makers,

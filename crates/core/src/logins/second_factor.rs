@@ -24,7 +24,7 @@ use crate::engines::identity::mfa::{self, FactorCodes, MfaConstraint};
 use crate::identity::record::IdentityId;
 use crate::random;
 use crate::state::Core;
-use crate::storage::engine_storage::EngineStorage;
+use crate::storage::engine_storage::{EngineStorage, IDENTITY_MOUNT};
 use crate::storage::keys::MountId;
 use crate::view::{Mount, NamespaceContext};
 
@@ -113,7 +113,7 @@ pub(super) async fn ask(
     .to_text();
     let kept = storage(context)?;
     let folder = folder_of(&id);
-    Storage::new(&kept)
+    Storage::new(&kept, IDENTITY_MOUNT)
         .transact(&folder, |transaction| {
             let waiting = kept.list_some(&folder, PENDING_OF_ENTITY_MAX);
             if waiting.len() >= PENDING_OF_ENTITY_MAX {
@@ -121,7 +121,7 @@ pub(super) async fn ask(
                 for name in waiting {
                     let name = format!("{folder}{name}");
                     let Some(found) = transaction.get(&name)? else { continue };
-                    let ends = PendingLogin::decode(&found.value)?.ends;
+                    let ends = found.decode(PendingLogin::decode)?.ends;
                     if oldest.as_ref().is_none_or(|(other, _)| ends < *other) {
                         oldest = Some((ends, name));
                     }
@@ -167,11 +167,10 @@ struct PendingLogin {
 }
 
 impl PendingLogin {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = |_| Error::internal(&"a login that waits for its second factor is damaged");
-        let map = json::parse_object(bytes).map_err(|_| Error::NotFound);
-        let read = map.and_then(|map| {
-            let fields = Fields::new(&map);
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let fields = Fields::new(&map);
+        let read = || -> Result<Self, Error> {
             let text = |name: &str| fields.string(name)?.ok_or(Error::NotFound);
             let object =
                 |name: &str| Ok::<_, Error>(fields.map(name)?.cloned().unwrap_or_default());
@@ -188,8 +187,8 @@ impl PendingLogin {
                     kept: object("kept")?,
                 },
             })
-        });
-        read.map_err(damaged)
+        };
+        read().ok()
     }
 }
 
@@ -227,8 +226,9 @@ pub(crate) async fn validate(core: &Core, request: &Request<'_>) -> Result<Respo
     let unknown = || Error::invalid("invalid request ID");
     let name = IdentityId::parse(&id).map(|id| record_of(&id.to_string())).ok_or_else(unknown)?;
     let kept = storage(&context)?;
-    let found = kept.get(&name)?.ok_or_else(unknown)?;
-    let PendingLogin { accessor, path, ends, login } = PendingLogin::decode(&found.value)?;
+    let waiting = Storage::new(&kept, IDENTITY_MOUNT);
+    let found = waiting.get(&name)?.ok_or_else(unknown)?;
+    let PendingLogin { accessor, path, ends, login } = found.decode(PendingLogin::decode)?;
     let now = request.now;
     if ends <= now.as_second() {
         return Err(unknown());
@@ -239,7 +239,7 @@ pub(crate) async fn validate(core: &Core, request: &Request<'_>) -> Result<Respo
     let entity = identify(&context, mount, &login, now).await?;
     let needed = mfa::requirement(&context, mount, entity)?;
     mfa::satisfy(&context, &needed, entity, &codes, now).await?;
-    Storage::new(&kept)
+    waiting
         .transact(&name, |transaction| {
             transaction.get(&name)?.ok_or_else(unknown)?;
             transaction.delete(&name)
@@ -269,7 +269,7 @@ pub(crate) async fn sweep(context: &NamespaceContext, now: Timestamp) -> Result<
                 }
             }
         }
-        Storage::new(&kept).delete_all(ended).await?;
+        Storage::new(&kept, IDENTITY_MOUNT).delete_all(ended).await?;
         match groups.last() {
             Some(last) if groups.len() == SWEPT_AT_ONCE => after = Some(last.clone()),
             _ => return Ok(()),

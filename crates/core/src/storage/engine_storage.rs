@@ -19,6 +19,9 @@ use crate::storage::barrier_store::BarrierStore;
 use crate::storage::keys::{self, MountId};
 use crate::storage::latches::Latches;
 
+/// What errors call the mount of [`MountId::IDENTITY`].
+pub(crate) const IDENTITY_MOUNT: &str = "identity/";
+
 /// The records of one mount.
 pub(crate) struct EngineStorage<'u> {
     store: &'u BarrierStore,
@@ -151,7 +154,7 @@ impl<'u> EngineStorage<'u> {
 impl Backend for EngineStorage<'_> {
     fn get(&self, name: &str) -> Result<Option<Stored>, Error> {
         let record = EngineStorage::get(self, name)?;
-        Ok(record.map(|record| Stored { value: record.value, version: Version(record.seqno.0) }))
+        Ok(record.map(|record| Stored::new(record.value, Version(record.seqno.0))))
     }
 
     fn list(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String> {

@@ -344,12 +344,12 @@ pub(super) fn load(
     context: &NamespaceContext,
     name: &str,
 ) -> Result<Option<TokenStoreRole>, Error> {
-    context.store.get(&keys::token_role(name))?.map(|record| decode(&record)).transpose()
+    context.store.get(&keys::token_role(name))?.map(|record| decode(name, &record)).transpose()
 }
 
-fn decode(record: &Record) -> Result<TokenStoreRole, Error> {
+fn decode(name: &str, record: &Record) -> Result<TokenStoreRole, Error> {
     let role = TokenStoreRole::decode(&record.value);
-    role.ok_or_else(|| Error::internal(&"a token role is damaged"))
+    role.ok_or_else(|| Error::internal(&format_args!("the token role {name:?} is damaged")))
 }
 
 pub(super) async fn write(
@@ -369,7 +369,7 @@ pub(super) async fn write(
     let warnings = transact(&context.store, |batch| {
         let stored = context.store.get(&key)?;
         batch.expect(key.clone(), stored.as_ref().map_or(Seqno::ABSENT, |record| record.seqno));
-        let known = stored.map(|record| decode(&record)).transpose()?;
+        let known = stored.map(|record| decode(name, &record)).transpose()?;
         let mut role = known.unwrap_or_else(|| TokenStoreRole::new(name));
         let warnings = role.update(Fields::new(&body))?;
         check_suffix(&role.path_suffix)?;

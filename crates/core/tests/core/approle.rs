@@ -10,7 +10,7 @@ use kallisto_core::{Error, Operation, Response};
 use kallisto_store::Records;
 
 use crate::logins::{log_in, site, text};
-use crate::support::{Site, TOKEN, ask_as, data, request_of};
+use crate::support::{Site, TOKEN, ask_as, data, logical, request_of};
 
 use Operation::{Delete, List, Read, Update};
 
@@ -57,6 +57,23 @@ fn a_role_and_a_secret_id_make_a_token() {
     assert_eq!(missing("{}"), Error::Invalid("missing role_id".to_owned()));
     let body = r#"{"role_id":"web-id"}"#;
     assert_eq!(missing(body), Error::Invalid("missing secret_id".to_owned()));
+}
+
+/// A login asks for no kind of token, so that a default is never overruled: it is the kind itself.
+#[test]
+fn a_default_of_mounts_is_the_kind_that_it_names_and_warns() {
+    let site = approle("{}");
+    let write = |body: &str| site.ask(Update, "auth/approle/role/web", body);
+    for kind in ["service", "batch"] {
+        let body = format!(r#"{{"token_type":"default-{kind}"}}"#);
+        let warning = format!("default-{kind} has no useful meaning; adjusting to {kind}");
+        assert_eq!(logical(write(&body).unwrap()).warnings, [warning]);
+        let role = data(site.ask(Read, "auth/approle/role/web", ""));
+        assert_eq!(text(&role, "token_type"), kind);
+    }
+    assert!(matches!(write(r#"{"token_type":"service"}"#), Ok(Response::Empty)));
+    let refused = write(r#"{"token_type":"default-bogus"}"#).unwrap_err().to_string();
+    assert!(refused.contains("invalid 'token_type' value \"default-bogus\""), "{refused}");
 }
 
 /// What the operator of the mount set is not for its roles to lift.

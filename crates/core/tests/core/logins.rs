@@ -90,6 +90,32 @@ fn wrong_names_and_passwords_read_the_same() {
     assert!(!shown.contains_key("hash") && !shown.contains_key("password"));
 }
 
+/// What yields to what is asked for is for a mount to say; AppRole alone takes it, with a warning.
+#[test]
+fn a_role_or_user_has_no_default_type_of_tokens() {
+    for (method, path, body) in [
+        ("cert", "certs/web", r#""certificate":"-""#),
+        ("github", "config", r#""organization":"o","organization_id":1"#),
+        ("jwt", "role/web", r#""role_type":"jwt","user_claim":"sub","bound_subject":"s""#),
+        (
+            "kubernetes",
+            "role/web",
+            r#""bound_service_account_names":"a","bound_service_account_namespaces":"b""#,
+        ),
+        ("ldap", "config", r#""url":"ldap://127.0.0.1","userdn":"dc=x""#),
+        ("okta", "config", r#""org_name":"o","base_url":"okta.com""#),
+        ("userpass", "users/web", r#""password":"pw""#),
+    ] {
+        let site = site(method);
+        for kind in ["default-batch", "default-service"] {
+            let body = format!(r#"{{{body},"token_type":"{kind}"}}"#);
+            let refused = site.ask(Update, &format!("auth/{method}/{path}"), &body).unwrap_err();
+            let expected = format!("invalid 'token_type' value \"{kind}\"");
+            assert!(refused.to_string().contains(&expected), "{method}: {refused}");
+        }
+    }
+}
+
 #[test]
 fn no_login_makes_root() {
     let site = site("userpass");

@@ -61,6 +61,25 @@ fn a_member_is_removed_by_its_name_unless_nobody_would_vote() {
     assert_eq!(site.asked(), (vec![MemberChange::Remove(2)], 0));
 }
 
+/// An earlier release let a member take the name of another.
+#[test]
+fn of_two_members_of_one_name_each_is_named_by_its_number() {
+    let mut members: Vec<_> = (1..=3).map(|id| member(id, VOTER, Some(0))).collect();
+    members[2].peer.name = "node-2".to_owned();
+    let site = Site::of(members);
+    let remove = |name: &str| {
+        let body = format!(r#"{{"server_id":"{name}"}}"#);
+        site.write("storage/raft/remove-peer", &body).map(|_| ())
+    };
+    let Err(Error::Invalid(why)) = remove("node-2") else { panic!("one of two was chosen") };
+    assert!(why.contains("0000000000000002, 0000000000000003"), "{why}");
+    let (state, _) = site.read("storage/raft/autopilot/state");
+    assert_eq!(*of(of(&state["servers"], "0000000000000003"), "name"), "node-2".into());
+    assert_eq!(site.asked(), (vec![], 0));
+    assert!(remove("0000000000000003").is_ok());
+    assert_eq!(site.asked(), (vec![MemberChange::Remove(3)], 0));
+}
+
 #[test]
 fn members_are_promoted_and_demoted_unless_nobody_would_vote() {
     let set = |site: &Site, what: &str, name: &str| {

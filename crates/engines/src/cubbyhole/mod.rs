@@ -14,7 +14,7 @@ use kallisto_engine::route::{Field, field};
 use kallisto_engine::wrapped::{self, RESPONSE};
 use kallisto_engine::{
     BuiltinMount, Call, CallerToken, EngineSpec, Handler, Multiplicity, RouteRows, RowIndex,
-    handler, row,
+    Stored, handler, row,
 };
 
 /// The engine.
@@ -67,15 +67,14 @@ async fn read(call: Call<'_>) -> Result<Response, Error> {
     let (owner, path) = (owner(&call)?, call.params.get("path"));
     let record = call.storage.get(&name(&owner, path))?.ok_or(Error::NotFound)?;
     if path == RESPONSE && owner.is_wrapping {
-        return wrapped_answer(&record.value);
+        return wrapped_answer(&record);
     }
     Ok(Response::Logical(Logical { data: record.value.to_vec(), ..Logical::default() }))
 }
 
 /// What a wrapping token holds, as it was taken out before there was a route for it.
-fn wrapped_answer(record: &[u8]) -> Result<Response, Error> {
-    let envelope = wrapped::envelope(record);
-    let envelope = envelope.ok_or_else(|| Error::internal(&"a wrapped answer is damaged"))?;
+fn wrapped_answer(record: &Stored) -> Result<Response, Error> {
+    let envelope = wrapped::envelope(&record.value).ok_or_else(|| record.damaged())?;
     let data = Json::object([("response", envelope.into())]).to_text();
     let warnings = vec![
         "Reading 'cubbyhole/response' is deprecated: sys/wrapping/unwrap does the same and checks \

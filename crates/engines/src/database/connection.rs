@@ -3,7 +3,7 @@
 //! A record is what an operator gave, field by field, without a password in its URL, and what the server adds: `revision`, which rises with
 //! each change, and `pending_password` while the root password is being changed.
 
-use kallisto_api::json::{self, Json, Map};
+use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::{
     FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, PostgresStart, RootPassword, SessionUse,
@@ -11,7 +11,7 @@ use kallisto_engine::far_end::{
 use kallisto_engine::glob::matches_glob;
 use kallisto_engine::{
     AllowedAddresses, Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure,
-    FarEndWork, Random,
+    FarEndWork, Random, Stored,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -133,9 +133,8 @@ pub(super) fn record_name(name: &str) -> String {
 
 impl DatabaseConnection {
     /// Reads a record.
-    pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = || Error::internal(&"the record of a database connection is damaged");
-        Self::read(name, json::parse_object(bytes).map_err(|_| damaged())?)
+    pub(super) fn decode(name: &str, stored: &Stored) -> Result<Self, Error> {
+        Self::read(name, stored.object()?)
     }
 
     /// Reads what was given.
@@ -374,16 +373,12 @@ pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<DatabaseCo
     let missing =
         || Error::invalid(format!("failed to find entry for connection with name: {name:?}"));
     let record = context.storage.get(&record_name(name))?.ok_or_else(missing)?;
-    DatabaseConnection::decode(name, &record.value)
+    DatabaseConnection::decode(name, &record)
 }
 
 /// What a new record says.
-fn merged(before: Option<&[u8]>, given: &Map) -> Result<Map, Error> {
-    let mut record = match before {
-        Some(bytes) => json::parse_object(bytes)
-            .map_err(|_| Error::internal(&"the record of a database connection is damaged"))?,
-        None => Map::new(),
-    };
+fn merged(before: Option<Map>, given: &Map) -> Result<Map, Error> {
+    let mut record = before.unwrap_or_default();
     let before = record.clone();
     for name in GIVEN {
         // What is null is not given.
@@ -417,7 +412,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let record_key = record_name(name);
     let before = call.storage.get(&record_key)?;
-    let record = merged(before.as_ref().map(|record| &*record.value), &body)?;
+    let record = merged(before.map(|record| record.object()).transpose()?, &body)?;
     let connection = DatabaseConnection::read(name, record.clone())?;
     if !connection.username_template.is_empty() {
         username::check(&connection.username_template)?;
@@ -433,7 +428,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     call.storage
         .transact(&record_key, |transaction| {
             let before = transaction.get(&record_key)?;
-            let record = merged(before.as_ref().map(|record| &*record.value), &body)?;
+            let record = merged(before.map(|record| record.object()).transpose()?, &body)?;
             transaction.put(&record_key, DatabaseConnection::encode(&record))
         })
         .await?;
@@ -443,7 +438,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     let name = call.name("name")?;
     let record = call.storage.get(&record_name(name))?.ok_or(Error::NotFound)?;
-    let connection = DatabaseConnection::decode(name, &record.value)?;
+    let connection = DatabaseConnection::decode(name, &record)?;
     let is_detail =
         |name: &&String| !SECRETS.contains(&name.as_str()) && !OUTER.contains(&name.as_str());
     let details = connection.record.iter().filter(|(name, _)| is_detail(name));
@@ -491,19 +486,20 @@ pub(super) async fn reload(call: Call<'_>) -> Result<Response, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kallisto_api::json;
 
     #[test]
     fn what_decides_the_login_stays_while_its_password_is_changed() {
         let read = |text: &str| json::parse_object(text.as_bytes()).unwrap();
         let stored = r#"{"plugin_name":"redis-database-plugin","host":"h","username":"u","password":"p","pending_password":"q"}"#;
         for change in [r#"{"password":"r"}"#, r#"{"username":"v"}"#, r#"{"host":"i"}"#] {
-            let refused = merged(Some(stored.as_bytes()), &read(change)).unwrap_err();
+            let refused = merged(Some(read(stored)), &read(change)).unwrap_err();
             assert!(matches!(refused, Error::Unavailable(_)), "{change}: {refused:?}");
         }
-        let same = merged(Some(stored.as_bytes()), &read(r#"{"host":"h","allowed_roles":"*"}"#));
+        let same = merged(Some(read(stored)), &read(r#"{"host":"h","allowed_roles":"*"}"#));
         assert_eq!(same.unwrap().get("pending_password"), Some(&Json::from("q")));
         let settled = stored.replace(r#","pending_password":"q""#, "");
-        assert!(merged(Some(settled.as_bytes()), &read(r#"{"password":"r"}"#)).is_ok());
+        assert!(merged(Some(read(&settled)), &read(r#"{"password":"r"}"#)).is_ok());
     }
 
     #[test]
@@ -521,7 +517,9 @@ mod tests {
             let stored = format!(
                 r#"{{"plugin_name":"redis-database-plugin","host":"h","allowed_roles":["web"," {pattern}"]}}"#
             );
-            let connection = DatabaseConnection::decode("c", stored.as_bytes()).unwrap();
+            let connection =
+                DatabaseConnection::read("c", json::parse_object(stored.as_bytes()).unwrap())
+                    .unwrap();
             assert_eq!(connection.allows(role), allowed, "{pattern} {role}");
         }
     }

@@ -41,19 +41,21 @@ impl UserRevocation {
         .to_text()
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let fields = Fields::new(&map);
-            let text = |name: &str| fields.string(name).ok()?;
-            Some(Self {
-                connection: text("connection")?,
-                role: text("role")?,
-                username: text("username")?,
-                statements: statements(fields, "revocation_statements").ok()??,
-            })
-        };
-        read().ok_or_else(|| Error::internal(&"the lease of a database user is damaged"))
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let fields = Fields::new(&map);
+        let text = |name: &str| fields.string(name).ok()?;
+        Some(Self {
+            connection: text("connection")?,
+            role: text("role")?,
+            username: text("username")?,
+            statements: statements(fields, "revocation_statements").ok()??,
+        })
+    }
+
+    /// Of a lease.
+    fn of(call: &LeaseCall<'_>) -> Result<Self, Error> {
+        Self::decode(call.revocation).ok_or_else(|| call.damaged())
     }
 }
 
@@ -185,7 +187,7 @@ async fn create(
 pub(super) async fn delete_connection(call: Call<'_>) -> Result<Response, Error> {
     let name = call.name("name")?;
     let is_of_it = |revocation: &[u8]| {
-        UserRevocation::decode(revocation).is_ok_and(|revocation| revocation.connection == name)
+        UserRevocation::decode(revocation).is_some_and(|revocation| revocation.connection == name)
     };
     let what = format!("users that only the connection {name:?} can drop");
     leased::delete(&call, &connection::record_name(name), &what, is_of_it).await?;
@@ -195,7 +197,7 @@ pub(super) async fn delete_connection(call: Call<'_>) -> Result<Response, Error>
 
 /// The end of a lease: its user is dropped, if there is one.
 pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
-    let revocation = UserRevocation::decode(call.revocation)?;
+    let revocation = UserRevocation::of(&call)?;
     let connection = connection::find(&call, &revocation.connection)?;
     let work = work::drop_user(&connection, &revocation.statements, &revocation.username)?;
     let asked = connection.ask(&call, work, Vec::new()).await;
@@ -204,7 +206,7 @@ pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
 
 /// A lease lives longer: the database is told so.
 pub(super) async fn renew_lease(call: LeaseCall<'_>, ends: Timestamp) -> Result<(), Error> {
-    let revocation = UserRevocation::decode(call.revocation)?;
+    let revocation = UserRevocation::of(&call)?;
     let role = role_of(&call, &revocation)?;
     let connection = connection::find(&call, &revocation.connection)?;
     let work = work::renew_user(&connection, &role.renew, &revocation.username, ends)?;
@@ -215,7 +217,7 @@ pub(super) async fn renew_lease(call: LeaseCall<'_>, ends: Timestamp) -> Result<
 
 /// How long users of a lease's role may live by now.
 pub(super) fn role_ttl(call: &LeaseCall<'_>) -> Result<RoleTtl, Error> {
-    let role = role_of(call, &UserRevocation::decode(call.revocation)?)?;
+    let role = role_of(call, &UserRevocation::of(call)?)?;
     Ok(RoleTtl { default_secs: role.default_secs, max_secs: role.max_secs })
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use kallisto_api::json;
 use kallisto_engine::Memory;
 
 use super::connection::DatabaseConnection;
@@ -49,11 +50,15 @@ impl Database {
 
 impl Memory for Database {
     fn put(&self, name: &str, value: &[u8]) -> bool {
+        let object = || json::parse_object(value).ok();
         if let Some(role) = name.strip_prefix("static-role/") {
-            let Ok(decoded) = StaticRole::decode(value) else { return false };
+            let Some(decoded) = object().and_then(|map| StaticRole::decode(&map).ok()) else {
+                return false;
+            };
             self.write().due.insert(role.to_owned(), decoded.change().next);
         } else if let Some(connection) = name.strip_prefix("config/") {
-            let Ok(decoded) = DatabaseConnection::decode(connection, value) else { return false };
+            let decoded = object().and_then(|map| DatabaseConnection::read(connection, map).ok());
+            let Some(decoded) = decoded else { return false };
             let mut clock = self.write();
             match decoded.pending_since() {
                 Some(_) => clock.open_roots.insert(connection.to_owned()),

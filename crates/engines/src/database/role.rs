@@ -1,8 +1,8 @@
 //! Roles: how users are made at a database, and for how long.
 
-use kallisto_api::json::{self, Json, Map};
+use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Logical, Response};
-use kallisto_engine::{Call, EngineContext};
+use kallisto_engine::{Call, EngineContext, Stored};
 
 use super::connection::{self, Plugin, span_secs};
 use super::credential::{self, CredentialPlan, credential_type};
@@ -66,10 +66,8 @@ impl DatabaseRole {
         })
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = || Error::internal(&"the record of a database role is damaged");
-        let map = json::parse_object(bytes).map_err(|_| damaged())?;
-        Self::read(Fields::new(&map), Self::default())
+    pub(super) fn decode(stored: &Stored) -> Result<Self, Error> {
+        Self::read(Fields::new(&stored.object()?), Self::default())
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -102,7 +100,7 @@ impl DatabaseRole {
 /// The role of a name.
 pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<DatabaseRole>, Error> {
     let record = context.storage.get(&record_name(name))?;
-    record.map(|record| DatabaseRole::decode(&record.value)).transpose()
+    record.map(|record| DatabaseRole::decode(&record)).transpose()
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
@@ -116,7 +114,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
             return Err(Error::invalid("Role and Static Role names must be unique"));
         }
         let before = match transaction.get(&key)? {
-            Some(record) => DatabaseRole::decode(&record.value)?,
+            Some(record) => DatabaseRole::decode(&record)?,
             None => DatabaseRole::default(),
         };
         let mut role = DatabaseRole::read(fields, before)?;

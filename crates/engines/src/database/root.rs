@@ -2,7 +2,6 @@
 //!
 //! Two passwords are kept while it is not known which of them the database takes.
 
-use kallisto_api::json;
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::{RootPassword, SessionUse};
 use kallisto_engine::{Call, EngineContext};
@@ -27,8 +26,7 @@ pub(super) async fn settle_root(
     let is_set = holds == RootPassword::Pending;
     let settled = context.storage.transact(&key, |transaction| {
         let Some(found) = transaction.get(&key)? else { return Ok(None) };
-        let mut record = json::parse_object(&found.value)
-            .map_err(|_| Error::internal(&"the record of a database connection is damaged"))?;
+        let mut record = found.object()?;
         if pending.is_none() || record.get("pending_password") != pending.as_ref() {
             // Somebody else settled it.
             let is_kept = record.get("password") == pending.as_ref();
@@ -59,8 +57,7 @@ async fn begin_root(call: &Call<'_>, name: &str) -> Result<DatabaseConnection, E
     let (key, since) = (record_name(name), call.now.as_second());
     let begun = call.storage.transact(&key, |transaction| {
         let found = transaction.get(&key)?.ok_or(Error::NotFound)?;
-        let mut record = json::parse_object(&found.value)
-            .map_err(|_| Error::internal(&"the record of a database connection is damaged"))?;
+        let mut record = found.object()?;
         if !record.contains_key("pending_password") {
             record.insert("pending_password".to_owned(), password.expose_secret().into());
         }

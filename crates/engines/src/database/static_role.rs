@@ -1,7 +1,7 @@
 //! Static roles: users that are there already, whose passwords change by a period or a schedule; how, says [`crate::rotation`].
 
 use jiff::Timestamp;
-use kallisto_api::json::{self, Json, Map};
+use kallisto_api::json::{Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response, Span};
 use kallisto_engine::far_end::{RootPassword, SessionUse};
 use kallisto_engine::{Call, EngineContext, FarEndCall, FarEndFailure, FarEndWork, Transaction};
@@ -43,10 +43,8 @@ pub(super) fn record_name(name: &str) -> String {
 }
 
 impl RotatedRecord for StaticRole {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = |_| Error::internal(&"the record of a static role is damaged");
-        let map = json::parse_object(bytes).map_err(|error| damaged(error.to_string()))?;
-        let fields = Fields::new(&map);
+    fn decode(record: &Map) -> Result<Self, Error> {
+        let fields = Fields::new(record);
         let text = |name: &str| Ok::<_, Error>(fields.string(name)?.unwrap_or_default());
         Ok(Self {
             db_name: text("db_name")?,
@@ -131,9 +129,8 @@ impl StaticRole {
     /// Refuses the user that the connection logs in as: with its password changed by a role nothing else could be done.
     fn check_not_own(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let found = transaction.get(&connection::record_name(&self.db_name))?;
-        let connection = found
-            .map(|found| DatabaseConnection::decode(&self.db_name, &found.value))
-            .transpose()?;
+        let connection =
+            found.map(|found| DatabaseConnection::decode(&self.db_name, &found)).transpose()?;
         match connection.is_some_and(|connection| connection.username == self.username) {
             false => Ok(()),
             true => Err(Error::invalid(format!(
@@ -311,7 +308,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
                 return Err(Error::invalid("Role and Static Role names must be unique"));
             }
             let found = transaction.get(&key)?;
-            let before = found.map(|found| StaticRole::decode(&found.value)).transpose()?;
+            let before = found.map(|found| StaticRole::decode(&found.object()?)).transpose()?;
             let is_new = before.is_none();
             let mut role = before.clone().unwrap_or_default();
             role.take(fields, before.as_ref())?;
@@ -453,7 +450,7 @@ pub(super) async fn work_off(context: EngineContext<'_>) -> Result<(), Error> {
 async fn skip(context: &EngineContext<'_>, key: &str, now: i64) -> Result<(), Error> {
     let skipping = context.storage.transact(key, |transaction| {
         let Some(found) = transaction.get(key)? else { return Ok(()) };
-        let mut role = StaticRole::decode(&found.value)?;
+        let mut role = StaticRole::decode(&found.object()?)?;
         role.change.next = role.next_after(now);
         transaction.put(key, role.encode())
     });

@@ -13,8 +13,7 @@ pub(super) const ISSUER_WARNING: &str = "If \"issuer\" is set explicitly, all to
 /// The scheme, host and port that were written; empty for none.
 fn written(context: &EngineContext<'_>) -> Result<String, Error> {
     let Some(record) = context.storage.get(CONFIG)? else { return Ok(String::new()) };
-    String::from_utf8(record.value.to_vec())
-        .map_err(|_| Error::internal(&"the configuration of identity tokens is damaged"))
+    record.decode(|bytes| String::from_utf8(bytes.to_vec()).ok())
 }
 
 /// What is reached below an address, or below that of the server.

@@ -139,7 +139,7 @@ async fn exchange(
     // The code is spent whatever comes of it: the refusal is told after the commit.
     let taken = call.storage.transact(&record, |transaction| {
         let Some(stored) = transaction.get(&record)? else { return Ok(None) };
-        let mut grant = CodeGrant::decode(&stored.value)?;
+        let mut grant = stored.decode(CodeGrant::decode)?;
         if !grant.has_code(&code) {
             return Ok(None);
         }

@@ -56,11 +56,8 @@ pub(super) fn admit(storage: Storage<'_>, folder: &str) -> Result<(), Error> {
     Err(Error::invalid(format!("there are {OBJECTS_MAX} already at {folder}")))
 }
 
-fn decoded<T>(
-    stored: Option<Stored>,
-    decode: fn(&[u8]) -> Result<T, Error>,
-) -> Result<Option<T>, Error> {
-    stored.map(|record| decode(&record.value)).transpose()
+fn decoded<T>(stored: Option<Stored>, decode: fn(&[u8]) -> Option<T>) -> Result<Option<T>, Error> {
+    stored.map(|record| record.decode(decode)).transpose()
 }
 
 /// A record, or what is there while nobody wrote one.
@@ -69,7 +66,7 @@ pub(super) trait RecordOrDefault: Sized {
     const FOLDER: &'static str;
 
     /// Reads a record.
-    fn decode(bytes: &[u8]) -> Result<Self, Error>;
+    fn decode(bytes: &[u8]) -> Option<Self>;
 
     /// What there is under a name when there is no record.
     fn unwritten(_name: &str, _now: i64) -> Option<Self> {
@@ -107,7 +104,7 @@ pub(super) trait RecordOrDefault: Sized {
 impl RecordOrDefault for NamedKey {
     const FOLDER: &'static str = KEYS;
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         Self::decode(bytes)
     }
 
@@ -120,7 +117,7 @@ impl RecordOrDefault for NamedKey {
 impl RecordOrDefault for TokenRole {
     const FOLDER: &'static str = ROLES;
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         Self::decode(bytes)
     }
 }
@@ -128,7 +125,7 @@ impl RecordOrDefault for TokenRole {
 impl RecordOrDefault for ClaimsScope {
     const FOLDER: &'static str = SCOPES;
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         Self::decode(bytes)
     }
 }
@@ -136,7 +133,7 @@ impl RecordOrDefault for ClaimsScope {
 impl RecordOrDefault for Assignment {
     const FOLDER: &'static str = ASSIGNMENTS;
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         Self::decode(bytes)
     }
 
@@ -148,7 +145,7 @@ impl RecordOrDefault for Assignment {
 impl RecordOrDefault for OidcProvider {
     const FOLDER: &'static str = PROVIDERS;
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         Self::decode(bytes)
     }
 
@@ -160,7 +157,7 @@ impl RecordOrDefault for OidcProvider {
 impl RecordOrDefault for OauthClient {
     const FOLDER: &'static str = CLIENTS;
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         Self::decode(bytes)
     }
 }

@@ -46,7 +46,7 @@ fn tell(call: &Call<'_>) -> Result<Response, OauthRefusal> {
     let Some(stored) = call.storage.get(&format!("{GRANTS}{}", id.name()))? else {
         return refuse(Code::InvalidToken, "access token is expired");
     };
-    let grant = CodeGrant::decode(&stored.value)?;
+    let grant = stored.decode(CodeGrant::decode)?;
     if !grant.has_access_token(&token, now) {
         return refuse(Code::InvalidToken, "access token is expired");
     }

@@ -153,10 +153,9 @@ impl Cluster {
 
     fn load(context: &EngineContext<'_>) -> Result<Option<Self>, Error> {
         let Some(found) = context.storage.get(RECORD)? else { return Ok(None) };
-        let damaged = || Error::internal(&"the record of a cluster is damaged");
-        let map = json::parse_object(&found.value).map_err(|_| damaged())?;
+        let map = found.object()?;
         let mut cluster = Self { revision: found.version.0, ..Self::default() };
-        cluster.take(Fields::new(&map)).map_err(|_| damaged())?;
+        cluster.take(Fields::new(&map)).map_err(|_| found.damaged())?;
         Ok(Some(cluster))
     }
 

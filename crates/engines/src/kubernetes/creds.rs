@@ -321,6 +321,5 @@ pub(super) async fn delete_config(call: Call<'_>) -> Result<Response, Error> {
 /// The end of a lease.
 pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
     let revocation = Revocation::decode(call.revocation);
-    let damaged = || Error::internal(&"the lease of a service account is damaged");
-    revocation.ok_or_else(damaged)?.run(&call).await
+    revocation.ok_or_else(|| call.damaged())?.run(&call).await
 }

@@ -1,7 +1,7 @@
 //! Roles: what is made for whoever asks, and in which namespaces.
 
 use kallisto_api::fields::scalar_text;
-use kallisto_api::json::{self, Json, Map};
+use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Response, Span};
 use kallisto_engine::{Call, EngineContext};
 
@@ -184,7 +184,9 @@ impl ClusterAccess {
         &self,
         labels: &std::collections::BTreeMap<&str, &str>,
     ) -> Result<bool, Error> {
-        let selector = self.selector().ok_or_else(|| Error::internal(&"a role is damaged"))?;
+        let selector = self.selector().ok_or_else(|| {
+            Error::internal(&format_args!("the selector of the role {:?} is damaged", self.name))
+        })?;
         Ok(selector.holds(labels))
     }
 
@@ -271,10 +273,9 @@ pub(super) fn find(
     name: &str,
 ) -> Result<Option<ClusterAccess>, Error> {
     let Some(found) = context.storage.get(&record_name(name))? else { return Ok(None) };
-    let damaged = || Error::internal(&"the record of a role of a cluster is damaged");
-    let map = json::parse_object(&found.value).map_err(|_| damaged())?;
+    let map = found.object()?;
     let mut role = ClusterAccess::named(name);
-    role.take(Fields::new(&map)).map_err(|_| damaged())?;
+    role.take(Fields::new(&map)).map_err(|_| found.damaged())?;
     Ok(Some(role))
 }
 
@@ -306,6 +307,7 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kallisto_api::json;
 
     fn role(body: &str) -> Result<ClusterAccess, Error> {
         let mut role = ClusterAccess::named("r");

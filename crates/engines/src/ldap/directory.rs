@@ -101,20 +101,17 @@ impl LdapDirectory {
         }
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let fields = Fields::new(&map);
-            let mut directory = Self::new();
-            directory.take(fields).ok()?;
-            let number = |name: &str| fields.int(name).ok().flatten().unwrap_or(0);
-            directory.revision = u64::try_from(number("revision")).ok()?;
-            directory.pending_since = number("pending_since");
-            directory.pending =
-                SecretString::from(fields.string("pending_password").ok()?.unwrap_or_default());
-            Some(directory)
-        };
-        read().ok_or_else(|| Error::internal(&"the configuration of a directory is damaged"))
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let fields = Fields::new(&map);
+        let mut directory = Self::new();
+        directory.take(fields).ok()?;
+        let number = |name: &str| fields.int(name).ok().flatten().unwrap_or(0);
+        directory.revision = u64::try_from(number("revision")).ok()?;
+        directory.pending_since = number("pending_since");
+        directory.pending =
+            SecretString::from(fields.string("pending_password").ok()?.unwrap_or_default());
+        Some(directory)
     }
 
     fn show(&self, map: &mut Map) {
@@ -361,12 +358,12 @@ pub(super) fn find(storage: &Storage<'_>) -> Result<LdapDirectory, Error> {
     let found = storage.get(RECORD)?;
     let found = found
         .ok_or_else(|| Error::invalid("the directory is not configured: write config first"))?;
-    LdapDirectory::decode(&found.value)
+    found.decode(LdapDirectory::decode)
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     let found = call.storage.get(RECORD)?.ok_or(Error::NotFound)?;
-    let directory = LdapDirectory::decode(&found.value)?;
+    let directory = found.decode(LdapDirectory::decode)?;
     let mut map = Map::new();
     directory.show(&mut map);
     directory.reach.show(&mut map);
@@ -378,7 +375,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let fields = Fields::new(&body);
     let changing = call.storage.transact(RECORD, |transaction| {
         let mut directory = match transaction.get(RECORD)? {
-            Some(found) => LdapDirectory::decode(&found.value)?,
+            Some(found) => found.decode(LdapDirectory::decode)?,
             None => LdapDirectory::new(),
         };
         let before = directory.clone();
@@ -419,7 +416,7 @@ pub(super) async fn settle_root(
     let is_set = holds == RootPassword::Pending;
     let settled = context.storage.transact(RECORD, |transaction| {
         let Some(found) = transaction.get(RECORD)? else { return Ok(None) };
-        let mut directory = LdapDirectory::decode(&found.value)?;
+        let mut directory = found.decode(LdapDirectory::decode)?;
         if pending.is_empty() || directory.pending.expose_secret() != pending {
             // Somebody else settled it.
             let is_kept = directory.reach.bind_password.expose_secret() == pending;
@@ -447,7 +444,7 @@ async fn begin_root(call: &Call<'_>) -> Result<LdapDirectory, Error> {
     let since = call.now.as_second();
     let begun = call.storage.transact(RECORD, |transaction| {
         let found = transaction.get(RECORD)?.ok_or(Error::NotFound)?;
-        let mut directory = LdapDirectory::decode(&found.value)?;
+        let mut directory = found.decode(LdapDirectory::decode)?;
         if !directory.has_pending() {
             directory.pending = password.clone();
         }

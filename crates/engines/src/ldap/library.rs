@@ -61,11 +61,9 @@ fn account_name(account: &str) -> String {
 }
 
 impl AccountSet {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = || Error::internal(&"the record of a set is damaged");
-        let map = json::parse_object(bytes).map_err(|_| damaged())?;
+    fn decode(record: &Map) -> Result<Self, Error> {
         let mut set = Self::default();
-        set.take(Fields::new(&map))?;
+        set.take(Fields::new(record))?;
         Ok(set)
     }
 
@@ -123,7 +121,7 @@ impl AccountSet {
 
 fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<AccountSet>, Error> {
     let found = context.storage.get(&record_name(name))?;
-    found.map(|found| AccountSet::decode(&found.value)).transpose()
+    found.map(|found| AccountSet::decode(&found.object()?)).transpose()
 }
 
 /// The set that the path names.
@@ -173,11 +171,11 @@ async fn take(call: &Call<'_>, key: &str, joining: &[Rotation]) -> Result<(), Er
 async fn give_up(call: &Call<'_>, key: &str, joining: &[Rotation]) -> Result<(), Error> {
     let letting = call.storage.transact(key, |transaction| {
         let set = transaction.get(key)?;
-        let set = set.map(|found| AccountSet::decode(&found.value)).transpose()?;
+        let set = set.map(|found| AccountSet::decode(&found.object()?)).transpose()?;
         for rotation in joining {
             let record = account_name(&rotation.username);
             let Some(found) = transaction.get(&record)? else { continue };
-            let is_open = !Rotation::decode(&found.value)?.change.pending.is_empty();
+            let is_open = !Rotation::decode(&found.object()?)?.change.pending.is_empty();
             // Somebody else may have brought it in meanwhile.
             let is_in = set.as_ref().is_some_and(|set| set.has(&rotation.username));
             if !is_open && !is_in {
@@ -207,7 +205,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
         }
         let writing = call.storage.transact(&key, |transaction| {
             let known = transaction.get(&key)?;
-            let known = known.map(|found| AccountSet::decode(&found.value)).transpose()?;
+            let known = known.map(|found| AccountSet::decode(&found.object()?)).transpose()?;
             if known != before {
                 return Err(Error::Conflict);
             }
@@ -230,7 +228,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 fn remove(transaction: &mut Transaction<'_>, account: &str) -> Result<(), Error> {
     let key = account_name(account);
     if let Some(found) = transaction.get(&key)? {
-        let rotation = Rotation::decode(&found.value)?;
+        let rotation = Rotation::decode(&found.object()?)?;
         if !rotation.loan.is_empty() {
             return Err(Error::invalid(format!(
                 "{account:?} can't be deleted because it is currently checked out"
@@ -325,7 +323,7 @@ async fn lend(call: Call<'_>, set: AccountSet, loan: Loan) -> Result<Json, Error
         for account in &set.accounts {
             let key = account_name(account);
             let Some(found) = transaction.get(&key)? else { continue };
-            let mut rotation = Rotation::decode(&found.value)?;
+            let mut rotation = Rotation::decode(&found.object()?)?;
             if rotation.is_available() && rotation.set == loan.set {
                 loan.id.clone_into(&mut rotation.loan);
                 rotation.borrower_token = token_of(call.caller);
@@ -457,7 +455,10 @@ mod tests {
             set.take(Fields::new(&map)).map(|()| set)
         };
         let set = read(r#"{"service_account_names":"a,b","ttl":"1h","max_ttl":"20h"}"#).unwrap();
-        assert_eq!(AccountSet::decode(&set.shown().to_text()), Ok(set));
+        assert_eq!(
+            AccountSet::decode(&json::parse_object(&set.shown().to_text()).unwrap()),
+            Ok(set)
+        );
         for bad in [
             "{}",
             r#"{"service_account_names":"a,A"}"#,

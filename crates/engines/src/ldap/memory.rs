@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use kallisto_api::json;
 use kallisto_engine::Memory;
 
 use super::directory::{self, LdapDirectory};
@@ -53,10 +54,13 @@ impl LdapMemory {
 impl Memory for LdapMemory {
     fn put(&self, name: &str, value: &[u8]) -> bool {
         if is_rotated(name) {
-            let Ok(rotation) = Rotation::decode(value) else { return false };
+            let map = json::parse_object(value).ok();
+            let Some(rotation) = map.and_then(|map| Rotation::decode(&map).ok()) else {
+                return false;
+            };
             self.write().due.insert(name.to_owned(), rotation.change.next);
         } else if name == directory::RECORD {
-            let Ok(directory) = LdapDirectory::decode(value) else { return false };
+            let Some(directory) = LdapDirectory::decode(value) else { return false };
             self.write().is_root_open = directory.has_pending();
         }
         true

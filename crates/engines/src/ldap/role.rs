@@ -189,11 +189,9 @@ fn entry_names(operations: &[LdapOperation]) -> Result<EntryNames, Error> {
 }
 
 fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<DirectoryRole>, Error> {
-    let damaged = || Error::internal(&"the record of a directory role is damaged");
     let Some(found) = context.storage.get(&record_name(name))? else { return Ok(None) };
-    let map = json::parse_object(&found.value).map_err(|_| damaged())?;
     let mut role = DirectoryRole::default();
-    role.take(Fields::new(&map))?;
+    role.take(Fields::new(&found.object()?))?;
     Ok(Some(role))
 }
 
@@ -313,9 +311,9 @@ async fn create(
 }
 
 /// What a lease keeps: the entry, and what deletes it.
-fn kept(revocation: &[u8]) -> Result<(DirectoryEntry, String), Error> {
+fn kept(call: &LeaseCall<'_>) -> Result<(DirectoryEntry, String), Error> {
     let read = || -> Option<(DirectoryEntry, String)> {
-        let map: Map = json::parse_object(revocation).ok()?;
+        let map: Map = json::parse_object(call.revocation).ok()?;
         let text = |name: &str| map.get(name).and_then(Json::as_str).map(str::to_owned);
         let entry = DirectoryEntry {
             username: text("username")?,
@@ -324,12 +322,12 @@ fn kept(revocation: &[u8]) -> Result<(DirectoryEntry, String), Error> {
         };
         Some((entry, text("deletion_ldif")?))
     };
-    read().ok_or_else(|| Error::internal(&"the lease of an entry is damaged"))
+    read().ok_or_else(|| call.damaged())
 }
 
 /// The end of a lease: its entry is deleted, if it is there.
 pub(super) async fn end_lease(call: &LeaseCall<'_>) -> Result<(), Error> {
-    let (entry, deletion) = kept(call.revocation)?;
+    let (entry, deletion) = kept(call)?;
     let directory = directory::find(&call.storage)?;
     let operations = entry.operations(&deletion, None, (call.now, call.now));
     let operations = operations.map_err(|why| Error::invalid(format!("deletion_ldif: {why}")))?;
@@ -350,7 +348,7 @@ pub(super) fn lease_ttl(call: &LeaseCall<'_>) -> Result<RoleTtl, Error> {
 }
 
 fn role_of(call: &LeaseCall<'_>) -> Result<DirectoryRole, Error> {
-    let (entry, _) = kept(call.revocation)?;
+    let (entry, _) = kept(call)?;
     let role = find(call, &entry.role)?;
     role.ok_or_else(|| Error::invalid(format!("could not find role with name {:?}", entry.role)))
 }

@@ -1,6 +1,6 @@
 //! Entries whose passwords are ours: of static roles, and of accounts that are lent.
 
-use kallisto_api::json::{self, Json, Map};
+use kallisto_api::json::{Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields};
 use kallisto_engine::far_end::{MissingEntry, RootPassword};
 use kallisto_engine::{EngineContext, FarEndCall, FarEndFailure};
@@ -72,10 +72,8 @@ impl Rotation {
 }
 
 impl RotatedRecord for Rotation {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = || Error::internal(&"the record of an account is damaged");
-        let map = json::parse_object(bytes).map_err(|_| damaged())?;
-        let fields = Fields::new(&map);
+    fn decode(record: &Map) -> Result<Self, Error> {
+        let fields = Fields::new(record);
         let mut rotation = Self { change: PasswordChange::take(fields)?, ..Self::default() };
         for (name, text) in rotation.texts() {
             *text = fields.string(name)?.unwrap_or_default();

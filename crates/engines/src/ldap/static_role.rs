@@ -118,7 +118,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let now = call.now.as_second();
     let written = call.storage.transact(&key, |transaction| {
         let mut rotation = match transaction.get(&key)? {
-            Some(found) => changed(Some(&Rotation::decode(&found.value)?), fields)?,
+            Some(found) => changed(Some(&Rotation::decode(&found.object()?)?), fields)?,
             None => planned.clone(),
         };
         manage(transaction, &rotation, &key)?;
@@ -146,7 +146,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 async fn forget(call: &Call<'_>, key: &str) -> Result<(), Error> {
     let forgetting = call.storage.transact(key, |transaction| {
         if let Some(found) = transaction.get(key)? {
-            let rotation = Rotation::decode(&found.value)?;
+            let rotation = Rotation::decode(&found.object()?)?;
             let_go(transaction, &rotation)?;
         }
         transaction.delete(key)

@@ -291,8 +291,7 @@ pub(super) async fn note_unstored(
     call.storage
         .transact(&name, |transaction| {
             let lists = match transaction.get(&name)? {
-                Some(record) => Lists::decode(&record.value)
-                    .ok_or_else(|| Error::internal(&"a record of revocation lists is damaged"))?,
+                Some(record) => record.decode(Lists::decode)?,
                 None => Lists::default(),
             };
             transaction.put(&name, Lists { has_unstored: true, ..lists }.encode())

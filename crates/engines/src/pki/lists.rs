@@ -72,8 +72,7 @@ pub(super) async fn decide(
     storage
         .transact(&name, |transaction| {
             let lists = match transaction.get(&name)? {
-                Some(record) => Lists::decode(&record.value)
-                    .ok_or_else(|| Error::internal(&"a record of revocation lists is damaged"))?,
+                Some(record) => record.decode(Lists::decode)?,
                 None => Lists::default(),
             };
             if let Some(lists) = change(&lists) {

@@ -82,9 +82,8 @@ pub(super) fn not_after(record: &[u8]) -> Option<i64> {
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     let serial = Serial::parse(call.params.get("serial")).ok_or(Error::NotFound)?;
     let record = call.storage.get(&metadata_record(&serial))?.ok_or(Error::NotFound)?;
-    let damaged = || Error::internal(&"a record of the metadata of a certificate is damaged");
-    let mut data = json::parse_object(&record.value).map_err(|_| damaged())?;
-    let ends = not_after(&record.value).ok_or_else(damaged)?;
+    let mut data = record.object()?;
+    let ends = record.decode(not_after)?;
     data.remove("not_after");
     data.insert("expiration".to_owned(), write_time(ends).into());
     data.insert("serial_number".to_owned(), serial.to_string().into());

@@ -310,10 +310,7 @@ fn named(call: &Call<'_>) -> Result<NamedCertificate, Error> {
 /// A stored certificate.
 fn stored(call: &Call<'_>, serial: &Serial) -> Result<Vec<u8>, Error> {
     let record = call.storage.get(&certificate_record(serial))?.ok_or(Error::NotFound)?;
-    let stored = StoredCertificate::decode(&record.value);
-    let stored =
-        stored.ok_or_else(|| Error::internal(&"the record of a certificate is damaged"))?;
-    Ok(stored.der.to_vec())
+    record.decode(|bytes| StoredCertificate::decode(bytes).map(|stored| stored.der.to_vec()))
 }
 
 /// A certificate, and when it was revoked.
@@ -335,8 +332,7 @@ pub(super) async fn certificate(call: Call<'_>) -> Result<Response, Error> {
             modified = None;
             let der = stored(&call, &serial)?;
             if let Some(record) = call.storage.get(&revoked_record(&serial))? {
-                let record = RevocationRecord::decode(serial, &record.value)
-                    .ok_or_else(|| Error::internal(&"the record of a revocation is damaged"))?;
+                let record = record.decode(|bytes| RevocationRecord::decode(serial, bytes))?;
                 revoked_ns = record.revoked.at_ns;
                 let state = memory.read();
                 issuer_id = state.issuers_of(record.scope).next().map(|one| one.id);

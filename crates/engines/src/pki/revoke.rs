@@ -39,8 +39,8 @@ fn find(call: &Call<'_>, given: GivenFields<'_>) -> Result<RevokeSubject, Error>
                 || Error::invalid(format!("certificate with serial {serial} not found."));
             let number = Serial::parse(serial).ok_or_else(not_found)?;
             let record = call.storage.get(&certificate_record(&number))?.ok_or_else(not_found)?;
-            let stored = StoredCertificate::decode(&record.value)
-                .ok_or_else(|| Error::internal(&"the record of a certificate is damaged"))?;
+            let stored =
+                StoredCertificate::decode(&record.value).ok_or_else(|| record.damaged())?;
             let certificate = ParsedCertificate::from_der(stored.der).map_err(refuse)?;
             Ok(RevokeSubject { certificate, scope: stored.scope, is_stored: true })
         }
@@ -227,11 +227,10 @@ async fn enter(
     let serial = subject.certificate.serial;
     let name = revoked_record(&serial);
     let lists = lists_record(subject.scope);
-    let damaged = || Error::internal(&"the record of a revocation is damaged");
     storage
         .transact(&name, |transaction| {
             if let Some(record) = transaction.get(&name)? {
-                let known = RevocationRecord::decode(serial, &record.value).ok_or_else(damaged)?;
+                let known = record.decode(|bytes| RevocationRecord::decode(serial, bytes))?;
                 if known.scope != subject.scope {
                     return Err(Error::invalid(
                         "another certificate of this serial number, of another CA, is revoked",
@@ -241,7 +240,7 @@ async fn enter(
             }
             // The lists that there are do not have it: that holds as long as there is no other list, which this depends on.
             let after = match transaction.get(&lists)? {
-                Some(record) => Lists::decode(&record.value).ok_or_else(damaged)?.number,
+                Some(record) => record.decode(Lists::decode)?.number,
                 None => 0,
             };
             let revoked = RevokedCertificate {
@@ -268,8 +267,7 @@ async fn enter(
 pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
     let serial = Serial::from_bytes(call.revocation).map_err(refuse)?;
     let Some(record) = call.storage.get(&certificate_record(&serial))? else { return Ok(()) };
-    let stored = StoredCertificate::decode(&record.value)
-        .ok_or_else(|| Error::internal(&"the record of a certificate is damaged"))?;
+    let stored = StoredCertificate::decode(&record.value).ok_or_else(|| record.damaged())?;
     let certificate = ParsedCertificate::from_der(stored.der).map_err(refuse)?;
     if certificate.not_after <= call.now.as_second() {
         return Ok(());

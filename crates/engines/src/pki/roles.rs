@@ -50,12 +50,8 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     let record = call.storage.get(&record(call.name("name")?))?.ok_or(Error::NotFound)?;
-    let role = decode(&record.value)?;
+    let role = record.decode(PkiRole::decode)?;
     Ok(answer::data(role.shown, Vec::new()))
-}
-
-fn decode(bytes: &[u8]) -> Result<PkiRole, Error> {
-    PkiRole::decode(bytes).ok_or_else(|| Error::internal(&"the record of a role is damaged"))
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
@@ -76,7 +72,7 @@ pub(super) async fn patch(call: Call<'_>) -> Result<Response, Error> {
     let patch = call.request.merge_patch()?;
     let role = call.storage.transact(&record, |transaction| {
         let known = transaction.get(&record)?.ok_or(Error::NotFound)?;
-        let known = decode(&known.value)?;
+        let known = known.decode(PkiRole::decode)?;
         let wants_leases = GivenFields::of(&patch).flag("generate_lease", known.generates_lease)?;
         let role = known.patched(patch.clone())?;
         transaction.put(&record, role.encode())?;

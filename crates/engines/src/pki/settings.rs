@@ -15,10 +15,6 @@ fn text(map: Map) -> Vec<u8> {
     Json::Object(map).to_text()
 }
 
-fn damaged() -> Error {
-    Error::internal(&"the record of a setting is damaged")
-}
-
 fn urls_shown(settings: &UrlSettings) -> Map {
     let mut map = object([("enable_templating", settings.are_templates.into())]);
     for (name, urls) in settings.lists() {
@@ -39,7 +35,7 @@ pub(super) async fn write_urls(call: Call<'_>) -> Result<Response, Error> {
     let urls = call.storage.transact(URLS, |transaction| {
         let mut urls = match transaction.get(URLS)? {
             None => UrlSettings::default(),
-            Some(record) => super::memory::decode_urls(&record.value).ok_or_else(damaged)?,
+            Some(record) => record.decode(super::memory::decode_urls)?,
         };
         urls.update(given, "enable_templating")?;
         transaction.put(URLS, text(urls_shown(&urls)))?;
@@ -75,7 +71,7 @@ pub(super) async fn write_cluster(call: Call<'_>) -> Result<Response, Error> {
     let cluster = call.storage.transact(CLUSTER, |transaction| {
         let known = match transaction.get(CLUSTER)? {
             None => ClusterUrls::default(),
-            Some(record) => ClusterUrls::decode(&record.value).ok_or_else(damaged)?,
+            Some(record) => record.decode(ClusterUrls::decode)?,
         };
         let cluster = known.update(GivenFields::of(&body))?;
         transaction.put(CLUSTER, text(cluster.shown()))?;
@@ -96,7 +92,7 @@ pub(super) async fn write_crl(call: Call<'_>) -> Result<Response, Error> {
         .transact(CRL, |transaction| {
             let known = match transaction.get(CRL)? {
                 None => CrlConfig::default(),
-                Some(record) => CrlConfig::decode(&record.value).ok_or_else(damaged)?,
+                Some(record) => record.decode(CrlConfig::decode)?,
             };
             let config = known.update(GivenFields::of(&body))?;
             transaction.put(CRL, text(config.shown()))?;

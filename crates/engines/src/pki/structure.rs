@@ -83,8 +83,7 @@ fn put_generation(
 
 fn generation(transaction: &mut Transaction<'_>) -> Result<u64, Error> {
     let Some(record) = transaction.get(GENERATION)? else { return Ok(0) };
-    let number = <[u8; 8]>::try_from(&record.value[..]);
-    Ok(u64::from_be_bytes(number.map_err(|_| Error::internal(&"a damaged generation"))?))
+    record.decode(|bytes| bytes.try_into().ok().map(u64::from_be_bytes))
 }
 
 impl StructureChange<'_, '_> {

@@ -3,11 +3,11 @@
 //! What is being tidied, how far it is and what was deleted is one record, so that it goes on after a change of leader or a crash where it was, and anyone
 //! sees it. The job does some pages at each pass; the request that starts it does the first ones.
 
-use kallisto_api::json::{self, Json, Map};
+use kallisto_api::json::{Json, Map};
 use kallisto_api::response::Logical;
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::storage::Page;
-use kallisto_engine::{Call, EngineContext, Storage};
+use kallisto_engine::{Call, EngineContext, Storage, Stored};
 use kallisto_pki::Serial;
 use kallisto_pki::certificate::ParsedCertificate;
 
@@ -92,9 +92,8 @@ impl TidyProgress {
         Json::Object(map).to_text()
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = |_| Error::internal(&"the record of tidying is damaged");
-        let map = json::parse_object(bytes).map_err(damaged)?;
+    fn decode(stored: &Stored) -> Result<Self, Error> {
+        let map = stored.object()?;
         let given = GivenFields(Fields::new(&map));
         let number = |name: &str| given.whole(name, 0);
         Ok(Self {
@@ -125,7 +124,7 @@ impl TidyProgress {
     fn read(storage: &Storage<'_>) -> Result<Self, Error> {
         match storage.get(TIDY)? {
             None => Ok(Self::default()),
-            Some(record) => Self::decode(&record.value),
+            Some(record) => Self::decode(&record),
         }
     }
 
@@ -218,7 +217,7 @@ pub(super) async fn start(call: Call<'_>) -> Result<Response, Error> {
     let begun = call.storage.transact(TIDY, |transaction| {
         let known = match transaction.get(TIDY)? {
             None => TidyProgress::default(),
-            Some(record) => TidyProgress::decode(&record.value)?,
+            Some(record) => TidyProgress::decode(&record)?,
         };
         if known.is_running() {
             return Ok(false);
@@ -251,7 +250,7 @@ pub(super) async fn cancel(call: Call<'_>) -> Result<Response, Error> {
     let cancelled = call.storage.transact(TIDY, |transaction| {
         let mut known = match transaction.get(TIDY)? {
             None => TidyProgress::default(),
-            Some(record) => TidyProgress::decode(&record.value)?,
+            Some(record) => TidyProgress::decode(&record)?,
         };
         if !known.is_running() {
             return Ok(false);
@@ -286,7 +285,7 @@ pub(super) async fn run(context: EngineContext<'_>) -> Result<(), Error> {
             .storage
             .transact(TIDY, |transaction| {
                 let known = transaction.get(TIDY)?;
-                let known = known.map(|record| TidyProgress::decode(&record.value)).transpose()?;
+                let known = known.map(|record| TidyProgress::decode(&record)).transpose()?;
                 if known.is_none_or(|known| !known.is_running()) {
                     transaction.put(TIDY, begun.encode())?;
                 }
@@ -326,7 +325,7 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
             .transact(TIDY, |transaction| {
                 // Cancelled meanwhile, or somebody else did this page.
                 let known = transaction.get(TIDY)?;
-                let known = known.map(|record| TidyProgress::decode(&record.value)).transpose()?;
+                let known = known.map(|record| TidyProgress::decode(&record)).transpose()?;
                 if known.as_ref() != Some(&before) {
                     return Ok(());
                 }

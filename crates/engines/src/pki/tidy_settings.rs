@@ -1,8 +1,8 @@
 //! What is tidied, and how often by the clock.
 
-use kallisto_api::json::{self, Json, Map};
+use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Response, Span};
-use kallisto_engine::{Call, Storage};
+use kallisto_engine::{Call, Storage, Stored};
 
 use super::answer;
 use super::given::{GivenFields, object, short};
@@ -201,14 +201,12 @@ impl Auto {
     pub(super) fn read(storage: &Storage<'_>) -> Result<Self, Error> {
         match storage.get(AUTO_TIDY)? {
             None => Ok(Self::default()),
-            Some(record) => Self::decode(&record.value),
+            Some(record) => Self::decode(&record),
         }
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = |_| Error::internal(&"the record of auto-tidy is damaged");
-        let map = json::parse_object(bytes).map_err(damaged)?;
-        Self::default().update(GivenFields(Fields::new(&map)))
+    fn decode(stored: &Stored) -> Result<Self, Error> {
+        Self::default().update(GivenFields(Fields::new(&stored.object()?)))
     }
 }
 
@@ -221,7 +219,7 @@ pub(super) async fn write_auto(call: Call<'_>) -> Result<Response, Error> {
     let auto = call.storage.transact(AUTO_TIDY, |transaction| {
         let known = match transaction.get(AUTO_TIDY)? {
             None => Auto::default(),
-            Some(record) => Auto::decode(&record.value)?,
+            Some(record) => Auto::decode(&record)?,
         };
         let auto = known.update(GivenFields::of(&body))?;
         transaction.put(AUTO_TIDY, Json::Object(auto.shown()).to_text())?;

@@ -122,9 +122,7 @@ impl Broker {
         let found = found.ok_or_else(|| {
             Error::invalid("the broker is not configured: write config/connection first")
         })?;
-        let map = json::parse_object(&found.value)
-            .map_err(|_| Error::internal(&"the record of a broker is damaged"))?;
-        Ok(Self { revision: found.version.0, ..Self::read(&map)? })
+        Ok(Self { revision: found.version.0, ..Self::read(&found.object()?)? })
     }
 }
 

@@ -15,7 +15,7 @@
 mod broker;
 mod role;
 
-use kallisto_api::json::{self, Json, Map};
+use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
@@ -78,8 +78,7 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
 /// How long users live, in seconds: at first, and at the most.
 fn lease_secs(storage: &Storage<'_>) -> Result<RoleTtl, Error> {
     let Some(found) = storage.get(LEASE)? else { return Ok(RoleTtl::default()) };
-    let damaged = |_| Error::internal(&"the record of leases is damaged");
-    let map = json::parse_object(&found.value).map_err(|error| damaged(error.to_string()))?;
+    let map = found.object()?;
     let secs = |name: &str| span_secs(Fields::new(&map), name);
     Ok(RoleTtl { default_secs: secs("ttl")?, max_secs: secs("max_ttl")? })
 }

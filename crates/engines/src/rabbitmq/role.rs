@@ -110,10 +110,8 @@ fn record_name(name: &str) -> String {
 
 fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<BrokerRole>, Error> {
     let Some(found) = context.storage.get(&record_name(name))? else { return Ok(None) };
-    let map = json::parse_object(&found.value)
-        .map_err(|_| Error::internal(&"the record of a role of a broker is damaged"))?;
     let mut role = BrokerRole::default();
-    role.take(Fields::new(&map))?;
+    role.take(Fields::new(&found.object()?))?;
     Ok(Some(role))
 }
 
@@ -226,11 +224,10 @@ async fn create(
 
 /// The end of a lease: its user is deleted, if it is there.
 pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
-    let map = json::parse_object(call.revocation)
-        .map_err(|_| Error::internal(&"the lease of a user of a broker is damaged"))?;
+    let map = json::parse_object(call.revocation).map_err(|_| call.damaged())?;
     let username = map.get("username").and_then(Json::as_str).unwrap_or_default();
     if username.is_empty() {
-        return Err(Error::internal(&"the lease of a user of a broker is damaged"));
+        return Err(call.damaged());
     }
     let broker = Broker::find(&call)?;
     let gone = BrokerCall { verb: HttpWorkVerb::Delete, path: &["users", username], body: None };

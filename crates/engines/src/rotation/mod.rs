@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kallisto_api::{BoxFuture, Error};
+use kallisto_api::{BoxFuture, Error, Map};
 use kallisto_engine::far_end::{CALL_SECS_MAX, FarEndProgress};
 use kallisto_engine::{EngineContext, FarEndCall, FarEndFailure};
 use secrecy::SecretString;
@@ -75,7 +75,11 @@ impl Drop for Finishing<'_> {
 
 /// A record with a password that changes.
 pub(crate) trait RotatedRecord: Sized + Send + Sync {
-    fn decode(bytes: &[u8]) -> Result<Self, Error>;
+    /// Reads the object that it is stored as.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming a field that is none.
+    fn decode(record: &Map) -> Result<Self, Error>;
 
     fn encode(&self) -> Vec<u8>;
 
@@ -111,7 +115,7 @@ pub(crate) fn find<R: RotatedRecord>(
     context: &EngineContext<'_>,
     key: &str,
 ) -> Result<Option<R>, Error> {
-    context.storage.get(key)?.map(|found| R::decode(&found.value)).transpose()
+    context.storage.get(key)?.map(|found| R::decode(&found.object()?)).transpose()
 }
 
 /// A step that was begun: of which record, as it is then.
@@ -133,7 +137,7 @@ async fn plan<R: RotatedRecord>(
     let taken_up = context.now.as_second() + taken_up_secs;
     let planned = context.storage.transact(key, |transaction| {
         let Some(found) = transaction.get(key)? else { return Ok(None) };
-        let mut record = R::decode(&found.value)?;
+        let mut record = R::decode(&found.object()?)?;
         if !is_meant(&record) {
             return Ok(None);
         }
@@ -160,7 +164,7 @@ async fn settle<R: RotatedRecord>(
     let (now, rotated) = (context.now.as_second(), context.now.to_string());
     let settling = context.storage.transact(key, |transaction| {
         let Some(found) = transaction.get(key)? else { return Ok(None) };
-        let mut record = R::decode(&found.value)?;
+        let mut record = R::decode(&found.object()?)?;
         if record.change().pending.is_empty() || record.change().number != number {
             return Ok(None);
         }
@@ -277,7 +281,7 @@ pub(crate) async fn put_off<R: RotatedRecord>(
     let now = context.now.as_second();
     let putting_off = context.storage.transact(key, |transaction| {
         let Some(found) = transaction.get(key)? else { return Ok(()) };
-        let mut record = R::decode(&found.value)?;
+        let mut record = R::decode(&found.object()?)?;
         record.change_mut().put_off(why, now);
         transaction.put(key, record.encode())
     });

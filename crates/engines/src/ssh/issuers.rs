@@ -42,8 +42,7 @@ async fn change<T: Send>(
     let decided = call.storage.transact(ISSUERS, |transaction| {
         // Read before what is decoded: that is as of this generation or later, and if later, this does not commit.
         let mut config = match transaction.get(ISSUERS)? {
-            Some(record) => IssuersConfig::decode(&record.value)
-                .ok_or_else(|| Error::internal(&"the record of the default issuer is damaged"))?,
+            Some(record) => record.decode(IssuersConfig::decode)?,
             None => IssuersConfig::default(),
         };
         let decided = decide(&memory.read(), &mut config, transaction)?;

@@ -42,19 +42,16 @@ impl OtpRecord {
         .to_text()
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let fields = Fields::new(&map);
-            let text = |name: &str| fields.string(name).ok()?;
-            Some(Self {
-                ip: text("ip")?,
-                username: text("username")?,
-                role: text("role_name")?,
-                ends: fields.int("ends").ok()??,
-            })
-        };
-        read().ok_or_else(|| Error::internal(&"the record of a one-time password is damaged"))
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let fields = Fields::new(&map);
+        let text = |name: &str| fields.string(name).ok()?;
+        Some(Self {
+            ip: text("ip")?,
+            username: text("username")?,
+            role: text("role_name")?,
+            ends: fields.int("ends").ok()??,
+        })
     }
 }
 
@@ -156,7 +153,7 @@ pub(super) async fn verify(call: Call<'_>) -> Result<Response, Error> {
     let found = call.storage.transact(&name, |transaction| {
         let Some(found) = transaction.get(&name)? else { return Ok(None) };
         transaction.delete(&name)?;
-        OtpRecord::decode(&found.value).map(Some)
+        found.decode(OtpRecord::decode).map(Some)
     });
     let found = found.await?.filter(|record| now < record.ends).ok_or_else(unknown)?;
     Ok(Response::data(&Json::object([
@@ -171,7 +168,7 @@ pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
     let name = std::str::from_utf8(call.revocation)
         .ok()
         .filter(|name| name.starts_with("otp/"))
-        .ok_or_else(|| Error::internal(&"the lease of a one-time password is damaged"))?;
+        .ok_or_else(|| call.damaged())?;
     call.storage.delete(name).await
 }
 

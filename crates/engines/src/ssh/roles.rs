@@ -63,8 +63,7 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
         .transact(ZERO_ADDRESS, |transaction| {
             // A role of the same name that is made later is not good for any address.
             if let Some(found) = transaction.get(ZERO_ADDRESS)? {
-                let roles = decode_zero_address(&found.value)
-                    .ok_or_else(|| Error::internal(&"the list of zero-address roles is damaged"))?;
+                let roles = found.decode(decode_zero_address)?;
                 let left: Vec<String> =
                     roles.iter().filter(|role| *role != name).cloned().collect();
                 if left.len() < roles.len() {

@@ -179,7 +179,7 @@ impl Mount {
         EngineContext {
             now: Timestamp::from_second(at).unwrap(),
             mount: MOUNT,
-            storage: Storage::new(self),
+            storage: Storage::new(self, MOUNT.path),
             memory: self.memory.as_deref(),
             random: self,
             heavy: self,

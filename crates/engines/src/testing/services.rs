@@ -18,10 +18,8 @@ use super::{MOUNT, Mount};
 impl Backend for Mount {
     fn get(&self, name: &str) -> Result<Option<Stored>, Error> {
         let records = self.records.lock().unwrap();
-        Ok(records.get(name).map(|(version, value)| Stored {
-            value: value.clone().into(),
-            version: Version(*version),
-        }))
+        let found = records.get(name);
+        Ok(found.map(|(version, value)| Stored::new(value.clone().into(), Version(*version))))
     }
 
     fn list(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String> {

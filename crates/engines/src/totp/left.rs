@@ -40,17 +40,14 @@ impl LeftTries {
         record.to_text()
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let Json::Number(until) = map.get("until")? else { return None };
-            Some(Self {
-                of: map.get("of")?.as_str()?.to_owned(),
-                until: until.parse().ok()?,
-                tries: Tries::decode(map.get("tries")?.as_str()?.as_bytes()).ok()?,
-            })
-        };
-        read().ok_or_else(|| Error::internal(&"what is left of a TOTP key is damaged"))
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let Json::Number(until) = map.get("until")? else { return None };
+        Some(Self {
+            of: map.get("of")?.as_str()?.to_owned(),
+            until: until.parse().ok()?,
+            tries: Tries::decode(map.get("tries")?.as_str()?.as_bytes())?,
+        })
     }
 }
 
@@ -84,7 +81,7 @@ pub(super) fn take_back(
 ) -> Result<Option<Tries>, Error> {
     let record = left_record(name);
     let Some(found) = transaction.get(&record)? else { return Ok(None) };
-    let left = LeftTries::decode(&found.value)?;
+    let left = found.decode(LeftTries::decode)?;
     transaction.delete(&record)?;
     transaction.delete(&end_record(left.until, name))?;
     Ok((left.of == key.fingerprint()).then_some(left.tries))
@@ -110,7 +107,7 @@ pub(super) fn sweep(
         let record = left_record(name);
         // The key may have been made and deleted again since the ends were listed. What is damaged goes too.
         if let Some(found) = transaction.get(&record)?
-            && LeftTries::decode(&found.value).map_or(true, |left| left.until == *until)
+            && LeftTries::decode(&found.value).is_none_or(|left| left.until == *until)
         {
             transaction.delete(&record)?;
         }

@@ -77,7 +77,7 @@ fn tries_record(name: &str) -> String {
 fn find(call: &Call<'_>) -> Result<Option<TotpKey>, Error> {
     let name = call.name("name")?;
     match call.storage.get(&key_record(name))? {
-        Some(record) => TotpKey::decode(&record.value).map(Some),
+        Some(record) => record.decode(TotpKey::decode).map(Some),
         None => Ok(None),
     }
 }
@@ -117,7 +117,7 @@ async fn write(call: Call<'_>) -> Result<Response, Error> {
     call.storage
         .transact(&record, |transaction| {
             let before = transaction.get(&record)?;
-            let before = before.and_then(|record| TotpKey::decode(&record.value).ok());
+            let before = before.and_then(|record| TotpKey::decode(&record.value));
             let known = left::take_back(transaction, name, &key)?;
             match (before, known) {
                 (Some(before), _) if before.fingerprint() == key.fingerprint() => {}
@@ -143,9 +143,9 @@ async fn delete(call: Call<'_>) -> Result<Response, Error> {
                 let tried = transaction.get(&tries)?;
                 transaction.delete(&record)?;
                 transaction.delete(&tries)?;
-                let tried = tried.and_then(|tried| Tries::decode(&tried.value).ok());
+                let tried = tried.and_then(|tried| Tries::decode(&tried.value));
                 // What is damaged can be deleted too.
-                if let (Ok(key), Some(tried)) = (TotpKey::decode(&key.value), tried) {
+                if let (Some(key), Some(tried)) = (TotpKey::decode(&key.value), tried) {
                     left::leave(transaction, name, (&key, tried), now)?;
                 }
             }
@@ -187,12 +187,12 @@ async fn check_code(call: Call<'_>) -> Result<Response, Error> {
     let judged = call.storage.transact(&tries, |transaction| {
         // The key is read again: what is judged here is judged by the key that is there when it counts.
         let key = transaction.get(&record)?.ok_or_else(|| unknown(name))?;
-        let key = TotpKey::decode(&key.value)?;
+        let key = key.decode(TotpKey::decode)?;
         if code.len() != key.digits || !code.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(Error::invalid("invalid number of digits for the code"));
         }
         let before = match transaction.get(&tries)? {
-            Some(record) => Tries::decode(&record.value)?,
+            Some(record) => record.decode(Tries::decode)?,
             None => Tries::default(),
         };
         let (judged, after) = before.judge(&key, &code, now, WRONG_TRIES_MAX);

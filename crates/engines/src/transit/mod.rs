@@ -28,15 +28,13 @@ mod tools;
 use std::any::Any;
 
 use kallisto_api::Error;
-use kallisto_engine::{Call, EngineJob, EngineSpec, Memory};
+use kallisto_engine::{Call, EngineJob, EngineSpec, Memory, Stored};
 
 use cache::KeyCache;
 use store::record_name;
 
 /// Most items of one batch.
 const BATCH_ITEMS_MAX: usize = 100_000;
-/// Most random bytes of one request.
-const RANDOM_BYTES_MAX: usize = 128 << 10;
 
 /// Named keys that encrypt and sign for clients.
 pub(super) static ENGINE: EngineSpec = EngineSpec {
@@ -94,6 +92,17 @@ fn is_key_name(name: &str) -> bool {
 
 fn missing_key() -> Error {
     Error::invalid("encryption key not found")
+}
+
+/// What a record holds.
+fn decoded<T>(
+    stored: &Stored,
+    decode: fn(&[u8]) -> Result<T, kallisto_transit::Error>,
+) -> Result<T, Error> {
+    decode(&stored.value).map_err(|error| match error {
+        kallisto_transit::Error::Damaged(_) => stored.damaged(),
+        other => refusal(other),
+    })
 }
 
 /// What a client hears of an error of the cryptography.

@@ -9,7 +9,7 @@ use kallisto_transit::{
 use zeroize::Zeroizing;
 
 use super::store::{Becomes, Created};
-use super::{TransitHandler, is_key_name};
+use super::{TransitHandler, decoded, is_key_name};
 
 /// Where a mount keeps the key that imports are wrapped for.
 const WRAPPING_KEY: &str = "wrapping-key";
@@ -91,13 +91,13 @@ pub(super) async fn wrapping_key(transit: &TransitHandler<'_>) -> Result<Respons
 /// The mount's wrapping key, made when it is first asked for.
 async fn find_wrapping_key(transit: &TransitHandler<'_>) -> Result<WrappingKey, Error> {
     if let Some(record) = transit.call.storage.get(WRAPPING_KEY)? {
-        return WrappingKey::decode(&record.value).map_err(refusal);
+        return decoded(&record, WrappingKey::decode);
     }
     let key = transit.call.run_heavy(WrappingKey::make).await?.map_err(refusal)?;
     let existing = transit.call.storage.transact(WRAPPING_KEY, |transaction| {
         // Somebody else may have made one meanwhile, and shown it already.
         if let Some(stored) = transaction.get(WRAPPING_KEY)? {
-            return WrappingKey::decode(&stored.value).map(Some).map_err(refusal);
+            return decoded(&stored, WrappingKey::decode).map(Some);
         }
         transaction.put(WRAPPING_KEY, key.encode().to_vec())?;
         Ok(None)

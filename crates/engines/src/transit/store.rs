@@ -11,7 +11,7 @@ use kallisto_engine::{EngineContext, Transaction};
 use kallisto_transit::{KeyKind, TransitKey};
 
 use super::cache::KeyCache;
-use super::{TransitHandler, refusal};
+use super::{TransitHandler, decoded, refusal};
 
 /// The folder of keys in a mount's storage.
 pub(super) const KEY_FOLDER: &str = "key/";
@@ -41,7 +41,7 @@ pub(super) fn read(
     record: &str,
 ) -> Result<Option<Arc<TransitKey>>, Error> {
     let Some(stored) = context.storage.get(record)? else { return Ok(None) };
-    Ok(Some(Arc::new(TransitKey::decode(&stored.value).map_err(refusal)?)))
+    Ok(Some(Arc::new(decoded(&stored, TransitKey::decode)?)))
 }
 
 /// Makes what takes long if it is of RSA: elsewhere, or at once.
@@ -76,7 +76,7 @@ pub(super) async fn add_version(
 
 fn read_in(transaction: &mut Transaction<'_>, record: &str) -> Result<Option<TransitKey>, Error> {
     let Some(stored) = transaction.get(record)? else { return Ok(None) };
-    TransitKey::decode(&stored.value).map(Some).map_err(refusal)
+    decoded(&stored, TransitKey::decode).map(Some)
 }
 
 fn encoded(key: &TransitKey) -> Result<Vec<u8>, Error> {

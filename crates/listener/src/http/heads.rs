@@ -224,6 +224,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
 pass_writes!(Heads);
 
 /// A target of the fuzzers: as much passes of any bytes in whatever parts they come, and a stream that ends there ends there.
+#[cfg(any(test, feature = "fuzz"))]
 pub(super) fn check(bytes: &[u8]) {
     let passed = |part_bytes: usize| {
         let (mut heads, mut count) = (Heads::new(()), 0);

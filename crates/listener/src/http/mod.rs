@@ -19,6 +19,8 @@ pub(crate) mod error;
 mod forwarded;
 mod head;
 mod heads;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod hostile;
 mod leader;
 mod observed;
 mod page;
@@ -436,26 +438,6 @@ enum SentBody {
     Coming(Incoming),
     /// Whole, and small.
     Here(Bytes),
-}
-
-/// Reads whatever it is given as the requests of a connection: a target of the fuzzers.
-pub fn direct_hostile(bytes: &[u8]) {
-    direct::check(bytes);
-}
-
-/// Reads whatever it is given as hyper does too, and compares: a target of the fuzzers.
-pub fn hyper_hostile(bytes: &[u8]) {
-    direct::check_beside_hyper(bytes);
-}
-
-/// Follows whatever it is given as the requests that hyper is to read: a target of the fuzzers.
-pub fn heads_hostile(bytes: &[u8]) {
-    heads::check(bytes);
-}
-
-/// Decodes whatever it is given as what servers relay: a target of the fuzzers.
-pub fn relay_hostile(bytes: &[u8]) {
-    relay::decode_hostile(bytes);
 }
 
 /// A `HEAD` is answered as a `GET` with its body left out. Where a `GET` has nothing to say, a `HEAD` has said it all: ACME wants 204 for

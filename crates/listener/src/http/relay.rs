@@ -324,7 +324,8 @@ fn take_long(rest: &mut Bytes, bytes_max: usize) -> Option<Bytes> {
 }
 
 /// Decodes whatever it is given as a request and as an answer: a target of the fuzzers.
-pub(crate) fn decode_hostile(bytes: &[u8]) {
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn check(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     if let Some(relayed) = decode(&bytes) {
         let again = encode(&relayed.head, &relayed.chain, &relayed.body, relayed.remote, None);

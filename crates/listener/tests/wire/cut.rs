@@ -1,20 +1,13 @@
 //! Replies that fail half-way: no client takes a part for the whole.
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpStream};
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use kallisto_listener::http::HttpService;
-use kallisto_listener::{
-    ClientAuth, Frontend, ListenSettings, ListenerTls, ProxyProtocol, Server, TlsFiles,
-    TlsVersions, WallClock,
-};
 
 use crate::aged::AgedStore;
 use crate::support::{Connection, Running, TOKEN, request};
@@ -113,24 +106,8 @@ fn a_stream_that_nobody_reads_is_cut_when_the_server_stops() {
 /// As browsers and proxies connect ahead of time.
 #[test]
 fn a_client_that_has_not_begun_a_handshake_does_not_hold_up_the_end() {
-    let running = Running::start();
-    let clock = Arc::clone(&running.clock) as Arc<dyn WallClock>;
-    let service = HttpService::new(Arc::clone(&running.core), clock);
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/certificates");
-    let files = TlsFiles {
-        certificate: folder.join("version_1.pem"),
-        key: folder.join("version_1.key.pem"),
-        client_auth: ClientAuth::None,
-        versions: TlsVersions::From12,
-    };
-    let settings = ListenSettings {
-        address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
-        workers: NonZeroUsize::MIN,
-        tls: Some(ListenerTls::load(files, None).unwrap()),
-        proxies: ProxyProtocol::default(),
-    };
-    let server = Server::start(settings, &Frontend::Http(service)).unwrap();
-    let address = server.address().tcp().unwrap();
+    let server = Running::start().within_tls();
+    let address = server.address();
     let _silent = TcpStream::connect(address).unwrap();
     // It was accepted when one behind it is answered.
     let mut behind = Connection::to(address);
@@ -139,6 +116,6 @@ fn a_client_that_has_not_begun_a_handshake_does_not_hold_up_the_end() {
     drop(behind);
     #[expect(clippy::disallowed_methods, reason = "how long it takes is what is tested")]
     let begin = Instant::now();
-    server.shut_down();
+    server.stop();
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
 }

@@ -2,22 +2,14 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use kallisto_listener::http::HttpService;
-use kallisto_listener::{
-    ClientAuth, Frontend, ListenSettings, ListenerTls, ProxyProtocol, Server, Timeouts, TlsFiles,
-    TlsVersions, WallClock,
-};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned, crypto,
-};
+use kallisto_listener::Timeouts;
+use kallisto_tls_client::ServerTrust;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 
 use crate::support::{Running, TOKEN, request};
 
@@ -178,54 +170,9 @@ fn a_host_that_is_none_or_another_than_the_authority_is_refused() {
     }
 }
 
-/// A client that believes any server.
-#[derive(Debug)]
-struct Trusting(Arc<crypto::CryptoProvider>);
-
-impl ServerCertVerifier for Trusting {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
 /// What comes first within TLS, up to nine bytes, when a client agrees on one of these and says that.
 fn told(address: SocketAddr, protocols: &[&str], bytes: &[u8]) -> Vec<u8> {
-    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Trusting(provider)))
-        .with_no_client_auth();
+    let mut config = ServerTrust::Anyone.client_config(None).unwrap();
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
@@ -244,24 +191,8 @@ fn told(address: SocketAddr, protocols: &[&str], bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn within_tls_the_version_that_was_agreed_on_is_spoken_and_no_other() {
-    let running = Running::start();
-    let clock = Arc::clone(&running.clock) as Arc<dyn WallClock>;
-    let service = HttpService::new(Arc::clone(&running.core), clock);
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/certificates");
-    let files = TlsFiles {
-        certificate: folder.join("version_1.pem"),
-        key: folder.join("version_1.key.pem"),
-        client_auth: ClientAuth::None,
-        versions: TlsVersions::From12,
-    };
-    let settings = ListenSettings {
-        address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
-        workers: NonZeroUsize::MIN,
-        tls: Some(ListenerTls::load(files, None).unwrap()),
-        proxies: ProxyProtocol::default(),
-    };
-    let server = Server::start(settings, &Frontend::Http(service)).unwrap();
-    let address = server.address().tcp().unwrap();
+    let server = Running::start().within_tls();
+    let address = server.address();
     let two = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
     // Of both readers of HTTP/1.1.
     let plain = request("GET", "sys/health", &[], "");

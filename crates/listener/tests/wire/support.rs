@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -16,7 +17,10 @@ use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Core, EngineSet, RouteAccess, ServerInfo, set_engines};
 use kallisto_listener::http::{ForwardedFor, HttpService};
-use kallisto_listener::{Frontend, ListenSettings, ProxyProtocol, Server, Timeouts, WallClock};
+use kallisto_listener::{
+    ClientAuth, Frontend, ListenSettings, ListenerTls, ProxyProtocol, Server, Timeouts, TlsFiles,
+    TlsVersions, WallClock,
+};
 use kallisto_store::{MemoryStore, Store};
 use socket2::{Domain, Socket, Type};
 
@@ -57,6 +61,16 @@ pub(crate) fn whole_core(store: Arc<dyn Store>, info: ServerInfo) -> Core {
         identity_oidc: &kallisto_engines::IDENTITY_OIDC,
     });
     Core::new(store, info)
+}
+
+/// A free port of this machine, and two workers.
+fn settings() -> ListenSettings {
+    ListenSettings {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
+        workers: NonZeroUsize::new(2).unwrap(),
+        tls: None,
+        proxies: ProxyProtocol::default(),
+    }
 }
 
 /// A running server and its clock.
@@ -146,30 +160,32 @@ impl Running {
 
     /// The same, believing these about where its clients are, and asking them anew.
     pub(crate) fn asking_proxies(self, proxies: ProxyProtocol) -> Self {
+        self.listening_anew(ListenSettings { proxies, ..settings() })
+    }
+
+    /// The same within TLS, with one worker and the certificate of `localhost`.
+    pub(crate) fn within_tls(self) -> Self {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/certificates");
+        let files = TlsFiles {
+            certificate: folder.join("localhost.pem"),
+            key: folder.join("localhost.key.pem"),
+            client_auth: ClientAuth::None,
+            versions: TlsVersions::From12,
+        };
+        let tls = Some(ListenerTls::load(files, None).unwrap());
+        self.listening_anew(ListenSettings { workers: NonZeroUsize::MIN, tls, ..settings() })
+    }
+
+    fn listening_anew(self, settings: ListenSettings) -> Self {
         let Self { server, core, clock } = self;
         server.shut_down();
         let wall = Arc::clone(&clock) as Arc<dyn WallClock>;
         let service = HttpService::new(Arc::clone(&core), wall);
-        Self::serve_behind(service, core, clock, proxies)
+        Self { server: Server::start(settings, &Frontend::Http(service)).unwrap(), core, clock }
     }
 
     fn serve(service: HttpService, core: Arc<Core>, clock: Arc<ManualClock>) -> Self {
-        Self::serve_behind(service, core, clock, ProxyProtocol::default())
-    }
-
-    fn serve_behind(
-        service: HttpService,
-        core: Arc<Core>,
-        clock: Arc<ManualClock>,
-        proxies: ProxyProtocol,
-    ) -> Self {
-        let config = ListenSettings {
-            address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
-            workers: NonZeroUsize::new(2).unwrap(),
-            tls: None,
-            proxies,
-        };
-        Self { server: Server::start(config, &Frontend::Http(service)).unwrap(), core, clock }
+        Self { server: Server::start(settings(), &Frontend::Http(service)).unwrap(), core, clock }
     }
 
     /// Where the server listens.

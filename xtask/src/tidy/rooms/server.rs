@@ -7,7 +7,7 @@ pub(super) const SERVER: &[CrateArrows] = &[
         folder: "crates/engine",
         package: "kallisto-engine",
         below: &["kallisto-api", "kallisto-auth"],
-        external: &["bytes", "jiff", "secrecy", "tokio", "zeroize"],
+        external: &["bytes", "data-encoding", "jiff", "secrecy", "tokio", "zeroize"],
         for_tests: &[],
     },
     CrateArrows {
@@ -206,6 +206,7 @@ pub(super) const SERVER: &[CrateArrows] = &[
             "kallisto-engines",
             "kallisto-reference",
             "kallisto-store",
+            "kallisto-tls-client",
             "pollster",
             "ssh-key",
             "tokio",

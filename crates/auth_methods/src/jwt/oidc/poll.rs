@@ -126,7 +126,12 @@ async fn direct(
     let alias = record::text(&found, "alias").to_owned();
     let groups = match found.get("groups") {
         Some(Json::Array(groups)) => groups.iter().filter_map(Json::as_str).map(str::to_owned),
-        _ => return Err(Error::internal(&"the record of a login is damaged")),
+        _ => {
+            let mount = run.mount.path;
+            return Err(Error::internal(&format_args!(
+                "the record {name:?} of {mount} is damaged"
+            )));
+        }
     };
     let metadata = found.get("metadata").and_then(Json::as_object).cloned().unwrap_or_default();
     let login = Login {

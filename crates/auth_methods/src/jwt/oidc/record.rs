@@ -13,7 +13,7 @@
 //! deleted by the clock.
 
 use kallisto_api::{Error, Json, Map, json};
-use kallisto_engine::{Storage, Transaction};
+use kallisto_engine::{Storage, Stored, Transaction};
 
 /// States that logins were granted for.
 pub(in super::super) const USED: &str = "used/";
@@ -40,7 +40,7 @@ pub(in super::super) fn end_of(value: &[u8]) -> Option<i64> {
 /// # Errors
 /// When it cannot be read.
 pub(super) fn load(storage: &Storage<'_>, name: &str, now: i64) -> Result<Option<Map>, Error> {
-    storage.get(name)?.map(|found| decode(&found.value, now)).transpose().map(Option::flatten)
+    storage.get(name)?.map(|found| decode(&found, now)).transpose().map(Option::flatten)
 }
 
 /// The same within a transaction.
@@ -52,13 +52,12 @@ pub(super) fn get(
     name: &str,
     now: i64,
 ) -> Result<Option<Map>, Error> {
-    transaction.get(name)?.map(|found| decode(&found.value, now)).transpose().map(Option::flatten)
+    transaction.get(name)?.map(|found| decode(&found, now)).transpose().map(Option::flatten)
 }
 
-fn decode(value: &[u8], now: i64) -> Result<Option<Map>, Error> {
-    let damaged = || Error::internal(&"the record of a login is damaged");
-    let map = json::parse_object(value).map_err(|_| damaged())?;
-    let ends = end_of(value).ok_or_else(damaged)?;
+fn decode(found: &Stored, now: i64) -> Result<Option<Map>, Error> {
+    let map = found.object()?;
+    let ends = found.decode(end_of)?;
     Ok((now < ends).then_some(map))
 }
 

@@ -18,7 +18,7 @@ use crate::engines::identity::site::directory_of;
 use crate::identity::directory::{ENTITIES, GROUP_WRITES, GROUPS, IdentityDirectory};
 use crate::identity::names::{Folded, alias_claim, entity_claim};
 use crate::identity::record::{Alias, Entity, Group, IdentityId};
-use crate::storage::engine_storage::EngineStorage;
+use crate::storage::engine_storage::{EngineStorage, IDENTITY_MOUNT};
 use crate::storage::keys;
 use crate::storage::transact::transact;
 use crate::view::Mount;
@@ -68,6 +68,10 @@ pub(super) async fn change<T>(
     .await
 }
 
+fn damaged(name: &str) -> Error {
+    Error::internal(&format_args!("the record {name:?} of {IDENTITY_MOUNT} is damaged"))
+}
+
 impl IdentityDraft<'_> {
     /// The record as this draft has it.
     fn get(&mut self, name: &str) -> Result<Option<&[u8]>, Error> {
@@ -94,9 +98,9 @@ impl IdentityDraft<'_> {
 
     /// The entity with exactly this id.
     pub(super) fn entity(&mut self, id: IdentityId) -> Result<Option<Entity>, Error> {
-        let Some(bytes) = self.get(&format!("{ENTITIES}{id}"))? else { return Ok(None) };
-        let entity = Entity::decode(bytes);
-        entity.map(Some).ok_or_else(|| Error::internal(&"an entity's record is damaged"))
+        let name = format!("{ENTITIES}{id}");
+        let Some(bytes) = self.get(&name)? else { return Ok(None) };
+        Entity::decode(bytes).map(Some).ok_or_else(|| damaged(&name))
     }
 
     pub(super) fn put_entity(&mut self, entity: &Entity) -> Result<(), Error> {
@@ -115,7 +119,7 @@ impl IdentityDraft<'_> {
     fn claimed(&mut self, claim: &str) -> Result<Option<IdentityId>, Error> {
         let Some(bytes) = self.get(claim)? else { return Ok(None) };
         let id = std::str::from_utf8(bytes).ok().and_then(IdentityId::parse);
-        id.map(Some).ok_or_else(|| Error::internal(&"a claim of a name is damaged"))
+        id.map(Some).ok_or_else(|| damaged(claim))
     }
 
     /// The entity that has a name.
@@ -158,8 +162,7 @@ impl IdentityDraft<'_> {
             Some(count) => std::str::from_utf8(count).ok().and_then(|count| count.parse().ok()),
             None => Some(0),
         };
-        let stored: u64 =
-            stored.ok_or_else(|| Error::internal(&"the count of group writes is damaged"))?;
+        let stored: u64 = stored.ok_or_else(|| damaged(GROUP_WRITES))?;
         if stored != directory.group_writes() {
             return Err(Error::Conflict);
         }

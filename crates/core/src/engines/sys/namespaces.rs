@@ -339,8 +339,10 @@ impl NamespaceRoutes<'_> {
         let record = self.root.store.get(&keys::namespace(space.namespace.number))?;
         let record = record.ok_or(Error::NoNamespace)?;
         let namespace = Namespace::decode(&record.value);
-        let namespace =
-            namespace.ok_or_else(|| Error::internal(&"a namespace record is damaged"))?;
+        let namespace = namespace.ok_or_else(|| {
+            let path = &space.namespace.path;
+            Error::internal(&format_args!("the record of the namespace {path:?} is damaged"))
+        })?;
         Ok(StoredNamespace { namespace, seqno: record.seqno })
     }
 

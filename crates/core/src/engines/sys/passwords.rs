@@ -45,7 +45,7 @@ fn text(context: &NamespaceContext, name: &str) -> Result<String, Error> {
     let record = storage(context)?.get(&record(name))?;
     let record = record.ok_or(Error::NotFound)?;
     String::from_utf8(record.value.to_vec())
-        .map_err(|_| Error::internal(&"a password policy is damaged"))
+        .map_err(|_| Error::internal(&format_args!("the password policy {name:?} is damaged")))
 }
 
 /// A password by a policy.

@@ -9,8 +9,8 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::error::{Denial, Error};
-use kallisto_api::json::{self, Json, Map};
-use kallisto_engine::Transaction;
+use kallisto_api::json::{Json, Map};
+use kallisto_engine::{Stored, Transaction};
 
 use super::config::EabPolicy;
 use super::eab;
@@ -54,10 +54,6 @@ pub(super) fn key_record(directory: &str, key: &Jwk) -> String {
     format!("acme/key/{}", BASE64URL_NOPAD.encode(digest(&SHA256, place.as_bytes()).as_ref()))
 }
 
-fn damaged() -> Error {
-    Error::internal(&"the record of an ACME account is damaged")
-}
-
 impl AcmeAccount {
     const fn status(&self) -> &'static str {
         if self.is_valid { "valid" } else { "deactivated" }
@@ -76,14 +72,14 @@ impl AcmeAccount {
         .to_text()
     }
 
-    pub(super) fn decode(id: &str, bytes: &[u8]) -> Result<Self, Error> {
-        let map = json::parse_object(bytes).map_err(|_| damaged())?;
+    pub(super) fn decode(id: &str, stored: &Stored) -> Result<Self, Error> {
+        let map = stored.object()?;
         let given = GivenFields::of(&map);
         Ok(Self {
             id: id.to_owned(),
             is_valid: given.text("status")?.as_str() == "valid",
             contacts: given.list("contacts")?,
-            key: Jwk::parse(&given.text("key")?).ok_or_else(damaged)?,
+            key: Jwk::parse(&given.text("key")?).ok_or_else(|| stored.damaged())?,
             directory: given.text("directory")?,
             eab: given.text("eab")?,
             made_at: given.whole("made_at", 0)?,
@@ -112,7 +108,7 @@ pub(super) fn by_url(acme: &AcmeCall<'_>, url: &str) -> Result<AcmeAccount, Fail
     let id = url.strip_prefix(&acme.directory.at("account/")).ok_or_else(missing)?;
     let id = IssuerId::parse(id).ok_or_else(missing)?.to_string();
     let stored = acme.call.storage.get(&record(&id))?.ok_or_else(missing)?;
-    let account = AcmeAccount::decode(&id, &stored.value)?;
+    let account = AcmeAccount::decode(&id, &stored)?;
     if account.directory == acme.directory.path { Ok(account) } else { Err(missing()) }
 }
 
@@ -190,9 +186,9 @@ pub(super) async fn new(acme: &AcmeCall<'_>, signed: &SignedRequest) -> Result<A
     let storage = acme.call.storage;
     let made = storage.transact(&key_name, |transaction| {
         if let Some(known) = transaction.get(&key_name)? {
-            let id = String::from_utf8(known.value.to_vec()).map_err(|_| damaged())?;
-            let stored = transaction.get(&record(&id))?.ok_or_else(damaged)?;
-            return Ok(Ok(NewAccount::Known(Box::new(AcmeAccount::decode(&id, &stored.value)?))));
+            let id = known.decode(|bytes| String::from_utf8(bytes.to_vec()).ok())?;
+            let stored = transaction.get(&record(&id))?.ok_or_else(|| known.damaged())?;
+            return Ok(Ok(NewAccount::Known(Box::new(AcmeAccount::decode(&id, &stored)?))));
         }
         if only_finds {
             let why = "an account with this key does not exist";
@@ -246,7 +242,7 @@ pub(super) async fn update(
     let (name, now) = (record(&account.id), acme.now());
     let changed = acme.call.storage.transact(&name, |transaction| {
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut changed = AcmeAccount::decode(&account.id, &stored.value)?;
+        let mut changed = AcmeAccount::decode(&account.id, &stored)?;
         if let Some(contacts) = &contacts {
             changed.contacts.clone_from(contacts);
         }
@@ -268,7 +264,7 @@ pub(super) async fn update(
 /// [`Error::Denied`] then, which [`ended`] makes the answer of; or when its record cannot be read.
 pub(super) fn need_valid(transaction: &mut Transaction<'_>, id: &str) -> Result<(), Error> {
     let known = transaction.get(&record(id))?;
-    let account = known.map(|known| AcmeAccount::decode(id, &known.value)).transpose()?;
+    let account = known.map(|known| AcmeAccount::decode(id, &known)).transpose()?;
     match account.is_some_and(|account| account.is_valid) {
         true => Ok(()),
         false => Err(Error::Denied(Denial::Policy)),
@@ -331,7 +327,7 @@ pub(super) async fn change_key(
             return Ok(Err(String::from_utf8_lossy(&other.value).into_owned()));
         }
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut changed = AcmeAccount::decode(&account.id, &stored.value)?;
+        let mut changed = AcmeAccount::decode(&account.id, &stored)?;
         if changed.key != account.key {
             return Err(Error::Conflict);
         }

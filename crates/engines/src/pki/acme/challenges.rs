@@ -332,7 +332,7 @@ async fn begin(
     let (name, entry) = (authorization_record(&account.id, id), probe_record(&account.id, id));
     let begun = storage.transact(&name, |transaction| {
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut found = AcmeAuthorization::decode(id, &stored.value)?;
+        let mut found = AcmeAuthorization::decode(id, &stored)?;
         let is_looked_at = |one: &AcmeChallenge| one.status == AuthorizationStatus::Processing;
         if found.status(now) != AuthorizationStatus::Pending
             || found.challenges.iter().any(is_looked_at)
@@ -397,7 +397,7 @@ async fn enter(
     let (name, entry) = (authorization_record(&account.id, id), probe_record(&account.id, id));
     let entered = context.storage.transact(&name, |transaction| {
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut found = AcmeAuthorization::decode(id, &stored.value)?;
+        let mut found = AcmeAuthorization::decode(id, &stored)?;
         let is_pending = found.status(now) == AuthorizationStatus::Pending;
         // Somebody else wrote it down, or it has ended meanwhile.
         let Some(challenge) = found.challenges.iter_mut().find(|one| *one == looked_at) else {
@@ -451,7 +451,7 @@ pub(super) async fn run(context: EngineContext<'_>) -> Result<(), Error> {
         let name = format!("acme/probe/{place}");
         let Some((account, authorization)) = place.split_once('/') else { continue };
         let stored = context.storage.get(&accounts::record(account))?;
-        let known = stored.map(|stored| AcmeAccount::decode(account, &stored.value)).transpose()?;
+        let known = stored.map(|stored| AcmeAccount::decode(account, &stored)).transpose()?;
         let found = AcmeAuthorization::find(context.storage, account, authorization)?;
         let (Some(known), Some(mut found)) = (known, found) else {
             context.storage.delete(&name).await?;

@@ -290,18 +290,17 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let given = GivenFields::of(&body);
     let memory: &Pki = call.memory()?;
-    let damaged = || Error::internal(&"the record of a setting is damaged");
     let config = call.storage.transact(ACME, |transaction| {
         let known = match transaction.get(ACME)? {
             None => AcmeConfig::default(),
-            Some(record) => AcmeConfig::decode(&record.value).ok_or_else(damaged)?,
+            Some(record) => record.decode(AcmeConfig::decode)?,
         };
         let config = known.update(given)?;
         config.check()?;
         config.check_names(&memory.read(), given)?;
         let cluster = match transaction.get(CLUSTER)? {
             None => ClusterUrls::default(),
-            Some(record) => ClusterUrls::decode(&record.value).ok_or_else(damaged)?,
+            Some(record) => record.decode(ClusterUrls::decode)?,
         };
         if config.is_enabled && cluster.path.is_empty() {
             return Err(Error::invalid(

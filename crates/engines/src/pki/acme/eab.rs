@@ -88,11 +88,10 @@ pub(super) fn consume(
     }
     let name = record(&binding.key_id);
     let Some(stored) = transaction.get(&name)? else { return Ok(Err(unknown())) };
-    let damaged = || Error::internal(&"the record of an external account binding is damaged");
-    let kept = json::parse_object(&stored.value).map_err(|_| damaged())?;
+    let kept = stored.object()?;
     let given = GivenFields::of(&kept);
     let secret = Zeroizing::new(given.text("key")?);
-    let secret = BASE64URL_NOPAD.decode(secret.as_bytes()).map_err(|_| damaged())?;
+    let secret = BASE64URL_NOPAD.decode(secret.as_bytes()).map_err(|_| stored.damaged())?;
     let secret = Zeroizing::new(secret);
     if given.text("acme_directory")? != format!("{directory}/directory") {
         return Ok(Err(unknown()));

@@ -132,7 +132,7 @@ async fn end(storage: Storage<'_>, place: &str, now: i64) -> Result<(), Error> {
             for id in &left.authorizations {
                 let record = orders::authorization_record(&left.account, id);
                 let Some(stored) = transaction.get(&record)? else { continue };
-                let one = AcmeAuthorization::decode(id, &stored.value);
+                let one = AcmeAuthorization::decode(id, &stored);
                 match one {
                     Ok(one) if one.status(now) == AuthorizationStatus::Valid => {
                         next_at = next_at.min(one.expires);
@@ -183,7 +183,7 @@ pub(in crate::pki) fn tidy_accounts(
         found.last = Some(id.clone());
         let record = accounts::record(&id);
         let Some(stored) = storage.get(&record)? else { continue };
-        let Ok(account) = AcmeAccount::decode(&id, &stored.value) else { continue };
+        let Ok(account) = AcmeAccount::decode(&id, &stored) else { continue };
         let since = if account.is_valid { account.made_at } else { account.ended_at };
         let has_any = |folder: String| !storage.list_some(&folder, 1).is_empty();
         let is_needed = has_any(orders::folder(&id))

@@ -212,7 +212,7 @@ async fn fulfill(
     let name = orders::record(account, order);
     let done = acme.call.storage.transact(&name, |transaction| {
         let known = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut known = AcmeOrder::decode(order, &known.value)?;
+        let mut known = AcmeOrder::decode(order, &known)?;
         if known.certificate.is_some() {
             return Ok(None);
         }

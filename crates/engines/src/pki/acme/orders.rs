@@ -11,8 +11,8 @@ use std::net::IpAddr;
 
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::Error;
-use kallisto_api::json::{self, Json, Map};
-use kallisto_engine::{Random, Storage};
+use kallisto_api::json::{Json, Map};
+use kallisto_engine::{Random, Storage, Stored};
 use kallisto_pki::names::{WantedNames, grant, host_name};
 
 use super::accounts;
@@ -239,9 +239,9 @@ impl AcmeOrder {
         Json::Object(map).to_text()
     }
 
-    pub(super) fn decode(id: &str, bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = || Error::internal(&"the record of an ACME order is damaged");
-        let map = json::parse_object(bytes).map_err(|_| damaged())?;
+    pub(super) fn decode(id: &str, stored: &Stored) -> Result<Self, Error> {
+        let damaged = || stored.damaged();
+        let map = stored.object()?;
         let given = GivenFields::of(&map);
         let Some(Json::Array(identifiers)) = map.get("identifiers") else { return Err(damaged()) };
         let identifiers: Option<Vec<_>> = identifiers.iter().map(AcmeIdentifier::stored).collect();
@@ -386,9 +386,9 @@ impl AcmeAuthorization {
         .to_text()
     }
 
-    pub(super) fn decode(id: &str, bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = || Error::internal(&"the record of an ACME authorization is damaged");
-        let map = json::parse_object(bytes).map_err(|_| damaged())?;
+    pub(super) fn decode(id: &str, stored: &Stored) -> Result<Self, Error> {
+        let damaged = || stored.damaged();
+        let map = stored.object()?;
         let given = GivenFields::of(&map);
         let Some(Json::Array(challenges)) = map.get("challenges") else { return Err(damaged()) };
         let challenges = challenges.iter().map(challenges::AcmeChallenge::decode);
@@ -413,7 +413,7 @@ impl AcmeAuthorization {
         let Some(id) = IssuerId::parse(id) else { return Ok(None) };
         let id = id.to_string();
         let stored = storage.get(&authorization_record(account, &id))?;
-        stored.map(|stored| Self::decode(&id, &stored.value)).transpose()
+        stored.map(|stored| Self::decode(&id, &stored)).transpose()
     }
 
     /// How it stands at a time.
@@ -467,7 +467,7 @@ pub(super) fn load(
     let missing = || malformed("there is no such order").not_found();
     let id = IssuerId::parse(acme.call.params.get("id")).ok_or_else(missing)?.to_string();
     let stored = acme.call.storage.get(&record(account, &id))?.ok_or_else(missing)?;
-    let order = AcmeOrder::decode(&id, &stored.value)?;
+    let order = AcmeOrder::decode(&id, &stored)?;
     let mut authorizations = Vec::new();
     for id in &order.authorizations {
         authorizations.extend(AcmeAuthorization::find(acme.call.storage, account, id)?);
@@ -578,7 +578,7 @@ pub(super) async fn authorization(
     let name = authorization_record(&account.id, &found.id);
     let changed = storage.transact(&name, |transaction| {
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut changed = AcmeAuthorization::decode(&found.id, &stored.value)?;
+        let mut changed = AcmeAuthorization::decode(&found.id, &stored)?;
         if matches!(changed.status(now), AuthorizationStatus::Pending | AuthorizationStatus::Valid)
         {
             changed.stored = AuthorizationStatus::Deactivated;

@@ -21,6 +21,7 @@
 //! - Reads pass the worker's gate by the handful; what else a client asks passes it as everybody's does.
 //! - With an audit device, no byte of an answer is sent before its read was written down ([`HttpWire::settle`]).
 
+#[cfg(any(test, feature = "fuzz"))]
 mod beside_hyper;
 mod plain;
 mod reply;
@@ -47,7 +48,9 @@ use kallisto_core::{
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
+#[cfg(any(test, feature = "fuzz"))]
 pub(super) use self::beside_hyper::check as check_beside_hyper;
+#[cfg(any(test, feature = "fuzz"))]
 pub(super) use self::plain::check;
 use self::plain::{HEADERS_MAX, HeaderRoom, PlainHead, find};
 use self::reply::{write_found, write_head, write_text};

@@ -200,6 +200,7 @@ impl<'b> PlainRequest<'_, 'b> {
 
 /// What holds of any bytes: requests lie within them, a part of one is never a whole one, and what is
 /// taken for a read is what the HTTP library would read too.
+#[cfg(any(test, feature = "fuzz"))]
 pub(in crate::http) fn check(bytes: &[u8]) {
     // Cuts looked at of each request.
     const CUTS_MAX: usize = 256;

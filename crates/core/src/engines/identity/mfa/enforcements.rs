@@ -4,8 +4,8 @@ use kallisto_engine::{Class, Storage};
 
 use super::methods;
 use super::records::{
-    Contexts, LAST_METHOD, LAST_RULE, RULES, RULES_MAX, decode, place, read_record, rules, storage,
-    text, texts,
+    Contexts, LAST_METHOD, LAST_RULE, RULES, RULES_MAX, place, read_record, rules, storage, text,
+    texts,
 };
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -16,6 +16,7 @@ use crate::engines::identity::site::list_reply;
 use crate::identity::record::IdentityId;
 use crate::random;
 use crate::records::engine_kind::EngineKind;
+use crate::storage::engine_storage::IDENTITY_MOUNT;
 use crate::view::{NamespaceContext, View};
 
 /// Most methods, mounts, groups or entities of a rule.
@@ -104,7 +105,7 @@ pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
     let kept = storage(&run.context)?;
     let record = format!("{RULES}{name}");
     let drawn = random::make_uuid()?;
-    Storage::new(&kept)
+    Storage::new(&kept, IDENTITY_MOUNT)
         .transact(LAST_METHOD, |transaction| {
             // A method that is deleted meanwhile is missed here, and one that is being deleted sees this rule come.
             for method in texts(&rule, "mfa_method_ids") {
@@ -113,7 +114,7 @@ pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
             // Nor does another rule come between the count and the commit.
             transaction.get(LAST_RULE)?;
             let before = transaction.get(&record)?;
-            let before = before.map(|before| decode(&before.value)).transpose()?;
+            let before = before.map(|before| before.object()).transpose()?;
             if before.is_none() && kept.list_some(RULES, RULES_MAX).len() >= RULES_MAX {
                 return Err(Error::invalid(format!("more than {RULES_MAX} login enforcements")));
             }

@@ -3,7 +3,7 @@
 use kallisto_totp::complete_method;
 
 use super::records::{
-    Contexts, LAST_METHOD, LAST_RULE, decode, place, read_record, rules, storage, text, texts,
+    Contexts, LAST_METHOD, LAST_RULE, place, read_record, rules, storage, text, texts,
 };
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -13,7 +13,7 @@ use crate::dispatch::route_handler::RouteCall;
 use crate::engines::identity::site::list_reply;
 use crate::identity::names;
 use crate::random;
-use crate::storage::engine_storage::EngineStorage;
+use crate::storage::engine_storage::{EngineStorage, IDENTITY_MOUNT};
 use crate::view::NamespaceContext;
 use kallisto_engine::{Storage, Transaction};
 
@@ -131,10 +131,10 @@ pub(super) async fn write(run: &RouteCall<'_>, id: Option<&str>) -> Result<Respo
     if known_id.is_some() && read_record(&kept, &record)?.is_none() {
         return Err(Error::NotFound);
     }
-    Storage::new(&kept)
+    Storage::new(&kept, IDENTITY_MOUNT)
         .transact(LAST_METHOD, |transaction| {
             let known = transaction.get(&record)?;
-            let known = known.map(|known| decode(&known.value)).transpose()?;
+            let known = known.map(|known| known.object()).transpose()?;
             match known_id {
                 Some(_) if known.is_none() => return Err(Error::NotFound),
                 Some(_) => {}
@@ -172,11 +172,11 @@ pub(super) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
     kallisto_engine::names::check(&id)?;
     let kept = storage(&run.context)?;
     let record = record_of(&id);
-    let records = Storage::new(&kept);
+    let records = Storage::new(&kept, IDENTITY_MOUNT);
     records
         .transact(LAST_METHOD, |transaction| {
             let Some(known) = transaction.get(&record)? else { return Ok(()) };
-            let known = decode(&known.value)?;
+            let known = known.object()?;
             // Every rule that is written changes this record.
             transaction.get(LAST_RULE)?;
             let rules = rules(&kept)?;

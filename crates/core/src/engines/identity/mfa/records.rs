@@ -4,10 +4,12 @@ use std::iter;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use kallisto_engine::Storage;
+
 use crate::api::error::Error;
-use crate::api::json::{self, Json, Map};
+use crate::api::json::{Json, Map};
 use crate::identity::record::IdentityId;
-use crate::storage::engine_storage::EngineStorage;
+use crate::storage::engine_storage::{EngineStorage, IDENTITY_MOUNT};
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
 
@@ -51,12 +53,8 @@ pub(super) fn storage(context: &NamespaceContext) -> Result<EngineStorage<'_>, E
 
 /// A record of this module, which is an object.
 pub(super) fn read_record(storage: &EngineStorage<'_>, name: &str) -> Result<Option<Map>, Error> {
-    storage.get(name)?.map(|record| decode(&record.value)).transpose()
-}
-
-pub(super) fn decode(bytes: &[u8]) -> Result<Map, Error> {
-    json::parse_object(bytes)
-        .map_err(|_| Error::internal(&"a record of a second factor is damaged"))
+    let found = Storage::new(storage, IDENTITY_MOUNT).get(name)?;
+    found.map(|found| found.object()).transpose()
 }
 
 /// A text of a record; empty for none.

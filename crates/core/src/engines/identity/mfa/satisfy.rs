@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kallisto_engine::Storage;
-use kallisto_totp::{FactorOutcome, judge_factor};
+use kallisto_totp::{FactorOutcome, TotpKey, Tries, judge_factor};
 
 use super::methods;
 use super::records::{Contexts, ids_of, rules, storage, text, texts};
@@ -13,6 +13,7 @@ use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::identity::record::IdentityId;
+use crate::storage::engine_storage::IDENTITY_MOUNT;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
@@ -160,11 +161,12 @@ async fn judge(
     }
     let (secret, tries) = (secret_record(id, holder), tries_record(id, holder));
     let seconds = u64::try_from(now.as_second()).unwrap_or(0);
-    let verdict = Storage::new(&kept).transact(&tries, |transaction| {
+    let verdict = Storage::new(&kept, IDENTITY_MOUNT).transact(&tries, |transaction| {
         let Some(key) = transaction.get(&secret)? else { return Ok(None) };
-        let before = transaction.get(&tries)?;
-        let before = before.as_ref().map(|before| &*before.value);
-        let verdict = judge_factor(&key.value, before, code, wrong_max, seconds)?;
+        let key = key.decode(TotpKey::decode)?;
+        let before = transaction.get(&tries)?.map(|before| before.decode(Tries::decode));
+        let before = before.transpose()?.unwrap_or_default();
+        let verdict = judge_factor(&key, &before, code, wrong_max, seconds);
         if let Some(after) = verdict.tries {
             transaction.put(&tries, after)?;
         }

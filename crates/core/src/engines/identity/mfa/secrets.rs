@@ -13,6 +13,7 @@ use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::RouteCall;
 use crate::identity::record::IdentityId;
 use crate::random;
+use crate::storage::engine_storage::IDENTITY_MOUNT;
 
 /// The record of somebody's key with a method.
 pub(super) fn secret_record(method: &str, entity: IdentityId) -> String {
@@ -71,7 +72,7 @@ async fn generate(run: &RouteCall<'_>, id: &str, entity: IdentityId) -> Result<R
     }
     let (name, tries) = (secret_record(id, entity), tries_record(id, entity));
     let ids = ids_of(&contexts, entity);
-    let is_new = Storage::new(&storage(found.context)?)
+    let is_new = Storage::new(&storage(found.context)?, IDENTITY_MOUNT)
         .transact(&name, |transaction| {
             for one in &ids {
                 if transaction.get(&secret_record(id, *one))?.is_some() {
@@ -102,7 +103,7 @@ pub(super) async fn destroy(run: &RouteCall<'_>) -> Result<Response, Error> {
     let found = methods::find(&contexts, &id)?;
     let found = found.ok_or_else(|| Error::invalid("invalid method ID"))?;
     let ids = ids_of(&contexts, entity);
-    Storage::new(&storage(found.context)?)
+    Storage::new(&storage(found.context)?, IDENTITY_MOUNT)
         .transact(&secret_record(&id, entity), |transaction| {
             for one in &ids {
                 let secret = secret_record(&id, *one);

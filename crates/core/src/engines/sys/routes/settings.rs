@@ -121,7 +121,7 @@ pub(super) const PASSWORDS: &[Row<RouteHandler>] = &[
 pub(super) const TOOLS: &[Row<RouteHandler>] = &[
     row!("tools/random", &[BYTES, FORMAT], {
         Update => "Draw random bytes.",
-            runs!(|run| run.call.object().and_then(|body| tools::random_bytes(&body, "")));
+            runs!(|run| run.call.object().and_then(|body| tools::random_bytes(&body, None, None)));
     } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
     row!("tools/random/{source}", &[
         field("source", Text, "How many bytes, or `platform`, `seal` or `all`."),
@@ -130,7 +130,8 @@ pub(super) const TOOLS: &[Row<RouteHandler>] = &[
     ], {
         Update => "Draw random bytes.",
             runs!(|run| {
-                run.call.object().and_then(|body| tools::random_bytes(&body, run.params.get("source")))
+                let source = Some(run.params.get("source"));
+                run.call.object().and_then(|body| tools::random_bytes(&body, source, None))
             });
     } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
     row!("tools/random/{source}/{bytes}", &[
@@ -140,7 +141,10 @@ pub(super) const TOOLS: &[Row<RouteHandler>] = &[
     ], {
         Update => "Draw random bytes.",
             runs!(|run| {
-                run.call.object().and_then(|body| tools::random_bytes(&body, run.path.trim_start_matches("tools/random/")))
+                let (source, count) = (run.params.get("source"), run.params.get("bytes"));
+                run.call
+                    .object()
+                    .and_then(|body| tools::random_bytes(&body, Some(source), Some(count)))
             });
     } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
     row!("tools/hash", &[
@@ -149,7 +153,7 @@ pub(super) const TOOLS: &[Row<RouteHandler>] = &[
         FORMAT,
     ], {
         Update => "Hash an input.",
-            runs!(|run| run.call.object().and_then(|body| tools::hash(&body, "")));
+            runs!(|run| run.call.object().and_then(|body| tools::hash(&body, None)));
     } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
     row!("tools/hash/{algorithm}", &[
         field("input", Text, "The input in base64."),
@@ -158,7 +162,7 @@ pub(super) const TOOLS: &[Row<RouteHandler>] = &[
     ], {
         Update => "Hash an input.",
             runs!(|run| {
-                run.call.object().and_then(|body| tools::hash(&body, run.params.get("algorithm")))
+                run.call.object().and_then(|body| tools::hash(&body, Some(run.params.get("algorithm"))))
             });
     } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
 ];
