@@ -21,13 +21,19 @@ enum Form {
 }
 
 impl Form {
-    fn asked(fields: Fields<'_>, usual: Self) -> Result<Self, Error> {
+    /// The form that is asked for; a refusal has the word as `spelled` writes it.
+    fn asked(
+        fields: Fields<'_>,
+        usual: Self,
+        spelled: impl FnOnce(&str) -> String,
+    ) -> Result<Self, Error> {
         match fields.string("format")?.as_deref() {
             None => Ok(usual),
             Some("hex") => Ok(Self::Hex),
             Some("base64") => Ok(Self::Base64),
             Some(other) => Err(Error::invalid(format!(
-                "unsupported encoding format {other:?}; must be \"hex\" or \"base64\""
+                "unsupported encoding format {}; must be \"hex\" or \"base64\"",
+                spelled(other)
             ))),
         }
     }
@@ -68,7 +74,7 @@ pub fn random(
             return Err(Error::invalid(format!("'bytes' should be less than {RANDOM_BYTES_MAX}")));
         }
     };
-    let form = Form::asked(fields, Form::Base64)?;
+    let form = Form::asked(fields, Form::Base64, |word| format!("{word:?}"))?;
     if !SOURCES.contains(&source) {
         return Err(Error::invalid(format!(
             "unsupported entropy source {source:?}; must be \"platform\" or \"seal\", or \"all\""
@@ -93,7 +99,7 @@ pub fn hash(
     digest: impl FnOnce(&str, &[u8]) -> Option<Vec<u8>>,
 ) -> Result<Response, Error> {
     let input = Zeroizing::new(decode(input)?);
-    let form = Form::asked(fields, Form::Hex)?;
+    let form = Form::asked(fields, Form::Hex, str::to_owned)?;
     let given = fields.string("algorithm")?.filter(|name| !name.is_empty());
     let algorithm = in_path.or(given.as_deref()).unwrap_or("sha2-256");
     let sum = digest(algorithm, &input)
@@ -189,7 +195,7 @@ mod tests {
         for (text, input, in_path, refusal) in [
             ("{}", "Y!", None, "illegal base64 data at input byte"),
             ("{}", "", Some("md5"), "unsupported algorithm md5"),
-            (r#"{"format":"bogus"}"#, "", None, "unsupported encoding format \"bogus\""),
+            (r#"{"format":"bogus"}"#, "", None, "unsupported encoding format bogus;"),
         ] {
             let refused = ask(text, input, in_path).unwrap_err().to_string();
             assert!(refused.contains(refusal), "{text}: {refused}");
