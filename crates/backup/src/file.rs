@@ -7,6 +7,9 @@ use kallisto_store::BackupReader;
 
 use crate::{META, SEALED, SUMS, chunk_name, gzip, sum_line, tar};
 
+/// The member that a snapshot of Vault or OpenBao has, behind a `meta.json` of its own.
+const STATE_OF_VAULT: &str = "state.bin";
+
 /// Why a file is not a whole backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotWhole(String);
@@ -120,15 +123,22 @@ impl FileReader {
     /// What is wrong with the file; it is not to be read on then.
     pub fn take(&mut self, bytes: &[u8]) -> Result<Vec<FilePart>, NotWhole> {
         let mut plain = Vec::with_capacity(bytes.len());
-        self.gzip.take(bytes, &mut plain)?;
+        let unpacked = self.gzip.take(bytes, &mut plain);
         let mut parts = Vec::new();
         self.tar.feed(&plain);
         // The sums grow with the state; they are as long as those of what was read.
-        while let Some(member) =
-            self.tar.next(|name| if name == SUMS { self.sums.len() } else { 0 })?
-        {
+        let bytes_max = |name: &str, sums: &str| match name {
+            SUMS => Ok(sums.len()),
+            STATE_OF_VAULT => Err(
+                "it is a snapshot of Vault or OpenBao: kallisto migrate -from-snapshot moves from it",
+            ),
+            _ => Ok(0),
+        };
+        while let Some(member) = self.tar.next(|name| bytes_max(name, &self.sums))? {
             parts.extend(self.member(member)?);
         }
+        // What came before may say better what the file is.
+        unpacked?;
         Ok(parts)
     }
 
@@ -208,5 +218,24 @@ mod tests {
         }
         assert_eq!(parts.last(), Some(&FilePart::Tag(vec![7; 32])));
         assert_eq!(reader.records(), Ok(1));
+    }
+
+    /// Where nothing is gained by compression, theirs are not compressed either.
+    #[test]
+    fn a_snapshot_of_vault_is_told_from_one_that_is_damaged() {
+        for len in [5, CHUNK_BYTES_MAX + 1] {
+            let mut file = Vec::new();
+            let mut writer = gzip::GzipWriter::begin(&mut file);
+            let mut pending = Vec::new();
+            tar::put(META, br#"{"Version":1,"ID":"bolt-snapshot"}"#, &mut pending);
+            tar::put("state.bin", &vec![7; len], &mut pending);
+            writer.put(&pending, &mut file);
+            // Blocks behind the first are compressed, perhaps.
+            for more in [&[][..], &[0x4b, 0x04, 0x00, 0x43, 0xbe]] {
+                let file = [&file, more].concat();
+                let told = FileReader::default().take(&file).unwrap_err().to_string();
+                assert!(told.starts_with("it is a snapshot of Vault or OpenBao"), "{told}");
+            }
+        }
     }
 }

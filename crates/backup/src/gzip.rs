@@ -176,7 +176,9 @@ impl GzipReader {
                     (len, last) => Expects::Bytes(usize::from(len), last),
                 })
             }
-            (Expects::Block, _) => Err("it was compressed again: give the file as it was saved"),
+            (Expects::Block, _) => Err(
+                "it is compressed: move from a snapshot of Vault or OpenBao with kallisto migrate -from-snapshot, and give one of Kallisto as it was saved",
+            ),
             (Expects::Trailer, [a, b, c, d, e, f, g, h]) => {
                 let sums =
                     (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
@@ -239,6 +241,6 @@ mod tests {
         let mut deflated = HEAD.to_vec();
         deflated.extend_from_slice(&[0x4b, 0x04, 0x00, 0x43, 0xbe]);
         let told = GzipReader::new().take(&deflated, &mut Vec::new());
-        assert!(told.unwrap_err().contains("compressed again"));
+        assert!(told.unwrap_err().contains("migrate -from-snapshot"));
     }
 }

@@ -87,10 +87,10 @@ impl TarReader {
     /// The next file, once it is whole: of at most [`CHUNK_BYTES_MAX`] bytes, or what `bytes_max` says of its name, if that is more.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// What is wrong with the file, or with its name, as `bytes_max` says.
     pub(crate) fn next(
         &mut self,
-        bytes_max: impl FnOnce(&str) -> usize,
+        bytes_max: impl FnOnce(&str) -> Result<usize, &'static str>,
     ) -> Result<Option<TarMember>, &'static str> {
         let rest = self.held.get(self.at..).unwrap_or_default();
         let Some((head, rest)) = rest.split_first_chunk::<BLOCK_BYTES>().filter(|_| !self.over)
@@ -103,7 +103,7 @@ impl TarReader {
             return Ok(None);
         }
         let (name, len) = read_head(head)?;
-        if len > bytes_max(&name).max(CHUNK_BYTES_MAX) {
+        if len > bytes_max(&name)?.max(CHUNK_BYTES_MAX) {
             return Err(DAMAGED);
         }
         let filled = len.next_multiple_of(BLOCK_BYTES);
@@ -135,7 +135,7 @@ mod tests {
 
     fn take(reader: &mut TarReader, input: &[u8]) -> Result<Vec<TarMember>, &'static str> {
         reader.feed(input);
-        std::iter::from_fn(|| reader.next(|_| 0).transpose()).collect()
+        std::iter::from_fn(|| reader.next(|_| Ok(0)).transpose()).collect()
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::rc::Rc;
 
 use aws_lc_rs::digest::{Context, SHA256};
@@ -27,6 +27,8 @@ const SEALED_SUMS: &str = "SHA256SUMS.sealed";
 const SUMS_MAX: usize = 64;
 /// The layout of `state.bin`, as `meta.json` names it.
 const LAYOUT: &str = "bolt-snapshot";
+/// What the names of members begin with that a snapshot of Kallisto has, behind a `meta.json` of its own.
+const STATE_OF_KALLISTO: &str = "state/";
 /// Where namespaces but the first have theirs.
 const NAMESPACES: &str = "namespaces/";
 
@@ -91,8 +93,11 @@ impl SnapshotFile {
         }
         // The checksum of the gzip is behind all that the tar needs.
         let mut rest = archive.into_inner();
-        let filled = io::copy(&mut (&mut rest).take(FILL_BYTES_MAX), &mut io::sink());
-        filled.map_err(|error| Error::file(format!("it was cut off or changed: {error}")))?;
+        read_fill(&mut rest)?;
+        let mut behind = rest.from.into_inner();
+        if !behind.fill_buf().map_err(|error| cut_off(&error))?.is_empty() {
+            return Err(follows_its_end());
+        }
         read.check()
     }
 
@@ -119,6 +124,11 @@ impl ReadMembers {
     fn take(&mut self, member: tar::Entry<'_, impl Read>) -> Result<()> {
         let name = member.path().ok().and_then(|path| path.to_str().map(str::to_owned));
         let name = name.unwrap_or_default();
+        if name.starts_with(STATE_OF_KALLISTO) {
+            return Err(Error::file(
+                "it is a snapshot of Kallisto, which kallisto operator raft snapshot restore takes",
+            ));
+        }
         let known = [META, STATE, SUMS, SEALED_SUMS].into_iter().find(|known| *known == name);
         let Some(known) = known.filter(|_| member.header().entry_type().is_file()) else {
             return Err(Error::file("it is no snapshot: it has members that are none of one"));
@@ -266,6 +276,29 @@ fn read_length(from: &mut impl Read) -> Result<Option<u64>> {
             return length.map(Some).ok_or_else(|| Error::file("a length in its state is damaged"));
         }
     }
+}
+
+/// Reads what is behind the last member to the end of the gzip: zeros, which fill the blocks of the tar.
+fn read_fill(from: &mut impl Read) -> Result<()> {
+    let mut buffer = [0; 1 << 12];
+    let mut bytes = 0;
+    loop {
+        let len = match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(cut_off(&error)),
+        };
+        bytes += u64::try_from(len).unwrap_or(u64::MAX);
+        let is_fill = buffer.iter().take(len).all(|&byte| byte == 0);
+        if !is_fill || bytes > FILL_BYTES_MAX {
+            return Err(follows_its_end());
+        }
+    }
+}
+
+fn follows_its_end() -> Error {
+    Error::file("it was changed: something follows its end")
 }
 
 fn cut_off(error: &io::Error) -> Error {

@@ -143,6 +143,30 @@ mod tests {
     }
 
     #[test]
+    fn a_file_with_something_behind_its_end_is_refused() {
+        let file = filled().file();
+        let refused = |file: &[u8]| SnapshotFile::read(file).err().unwrap().to_string();
+        for more in [&b"x"[..], b"\0", &[0; 4096], &file] {
+            let told = refused(&[&file, more].concat());
+            assert!(told.contains("something follows its end"), "{told}");
+        }
+        // The same inside of the gzip, behind the tar: zeros fill a block there, and nothing else does.
+        let mut plain = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&*file), &mut plain).unwrap();
+        let packed = |more: &[u8]| {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+            std::io::Write::write_all(&mut gzip, &[&plain, more].concat()).unwrap();
+            gzip.finish().unwrap()
+        };
+        assert!(SnapshotFile::read(&*packed(&[0; 8192])).is_ok());
+        let long = vec![0; 2 << 20];
+        for more in [&b"x"[..], &plain, &long] {
+            let told = refused(&packed(more));
+            assert!(told.contains("something follows its end"), "{told}");
+        }
+    }
+
+    #[test]
     fn a_state_that_was_shortened_is_found_by_what_seals_its_sums() {
         let whole = filled();
         let members = |state: &[u8], sealed: &Writer| {
@@ -239,6 +263,8 @@ mod tests {
             SnapshotFile::read(&*pack_members(members)).err().unwrap().to_string()
         };
         assert!(refused(&[("else", b"x")]).contains("none of one"));
+        let of_kallisto = refused(&[("meta.json", b"{}"), ("state/00000001", b"x")]);
+        assert!(of_kallisto.contains("operator raft snapshot restore"), "{of_kallisto}");
         assert!(refused(&[("meta.json", b"{}"), ("meta.json", b"{}")]).contains("twice"));
         assert!(refused(&[("meta.json", b"{}"), ("state.bin", &state)]).contains("no SHA256SUMS"));
         let long = vec![b' '; 2 << 20];

@@ -5,6 +5,7 @@
 
 use super::snapshot::SnapshotSource;
 use kallisto_command::client::error::ClientError;
+use kallisto_command::client::url;
 use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
@@ -210,6 +211,17 @@ impl<'a> Endpoint<'a> {
                 Err(ItemFailure::Fatal(Error::doing(doing)(error)))
             }
         }
+    }
+}
+
+/// Checks a path of the target as the target does.
+///
+/// # Errors
+/// It refuses whatever is asked there, so nothing can be moved to it.
+pub(super) fn check_target_path(namespace: &str, path: &str) -> Result<(), ItemFailure> {
+    match url::Path::literal(&in_namespace(namespace, path)) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(ItemFailure::Item(format!("the target does not take its path: {why}"))),
     }
 }
 

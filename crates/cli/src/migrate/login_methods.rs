@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use data_encoding::BASE64URL_NOPAD;
 
-use super::endpoint::ItemFailure;
+use super::endpoint::{ItemFailure, check_target_path};
 use super::mounts::{settings, text};
 use super::pass::{Item, Migration, MigrationPass, is_nothing};
 use super::pool;
@@ -124,6 +124,7 @@ fn move_mount(
         let wanted = settings(there);
         let tuned = here.map(settings);
         let path = format!("sys/auth/{}", item.path.trim_end_matches('/'));
+        check_target_path(item.namespace, &path)?;
         migration.settle_against(tuned.as_ref(), &wanted, || {
             let (path, body) = match tuned {
                 None => (path, super::mounts::creation(there)),

@@ -30,6 +30,8 @@ mod secret_ids;
 mod snapshot;
 mod source;
 mod state;
+#[cfg(test)]
+mod testing;
 mod transit;
 mod translations;
 
@@ -85,7 +87,7 @@ pub(crate) struct Migrate {
     /// Replace secrets at the target that have other versions
     #[arg(long)]
     overwrite: bool,
-    /// Delete secrets at the target that came from the source and are deleted there since; needs -state-file
+    /// Delete secrets at the target that came from the source, are deleted there since and were not changed here; needs -state-file
     #[arg(long, requires = "state_file")]
     prune: bool,
     /// Remember here what arrived, so that the next pass asks the target for nothing of it

@@ -1,5 +1,6 @@
 //! Mounts of engines, with what they are tuned to.
 
+use super::endpoint::check_target_path;
 use super::pass::{Item, Migration};
 use super::report::Settled;
 use super::scope::ContentKind;
@@ -104,6 +105,7 @@ fn move_one(
     let has_moved = migration.settle(item, || {
         let wanted = settings(there);
         let path = format!("sys/mounts/{}", path.trim_end_matches('/'));
+        check_target_path(namespace, &path)?;
         let tuned = here.map(settings);
         migration.settle_against(tuned.as_ref(), &wanted, || {
             let (path, body) = match tuned {

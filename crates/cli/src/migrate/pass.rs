@@ -1,6 +1,6 @@
 //! A walk through everything in scope, and what is done at its end to each item.
 
-use super::endpoint::{Endpoint, ItemFailure};
+use super::endpoint::{Endpoint, ItemFailure, check_target_path};
 use super::mounts::MountedEngine;
 use super::report::{MigrationReport, Settled};
 use super::scope::{ContentKind, MigrationScope};
@@ -157,6 +157,8 @@ impl Migration<'_> {
         namespace: &str,
         path: &str,
     ) -> Result<Option<Map>, ItemFailure> {
+        // A refusal of the path itself would be taken for such a mount.
+        check_target_path(namespace, path)?;
         match self.target.read(namespace, path) {
             Err(ItemFailure::Item(_)) if self.pass == MigrationPass::DryRun => Ok(None),
             answer => answer,

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::error::Error;
 
-pub use kallisto_core::parse_query;
+pub use kallisto_core::{Path, parse_query};
 
 /// Bytes that stand for themselves in a path, besides letters and digits.
 const PATH_PLAIN: &[u8] = b"-_.~$&+,/:;=@";

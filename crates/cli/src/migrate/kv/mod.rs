@@ -140,22 +140,105 @@ fn settle_stray(
     mount: KvMount<'_>,
     path: &str,
 ) -> Result<Settled, ItemFailure> {
+    if migration.pass == MigrationPass::Compare {
+        return Ok(Settled::differs("it is at the target only"));
+    }
     let known = mount.in_all(path);
-    let came_from_there =
-        migration.state.as_ref().is_some_and(|state| state.arrival(&known).is_some());
-    match (migration.pass, came_from_there) {
-        (MigrationPass::Compare, _) => Ok(Settled::differs("it is at the target only")),
-        (_, false) => Ok(Settled::Same),
-        (_, true) if !migration.prunes => Ok(Settled::not_moved(
-            "it was moved, and is deleted at the source by now; -prune deletes it here",
-        )),
-        (MigrationPass::DryRun, true) => Ok(Settled::Moved),
-        (MigrationPass::Move, true) => {
-            migration.target.delete(mount.namespace, &mount.api_path(path))?;
-            if let Some(state) = &migration.state {
-                state.forget(&known);
+    // What did not come from the source is the target's own.
+    let Some(state) = &migration.state else { return Ok(Settled::Same) };
+    let Some(arrival) = state.arrival(&known) else { return Ok(Settled::Same) };
+    let is_as_it_arrived = versioned::is_as_it_arrived(migration, mount, path, &arrival)?;
+    if !migration.prunes || !(is_as_it_arrived || migration.overwrites) {
+        return Ok(Settled::not_moved(match is_as_it_arrived {
+            true => "it was moved, and is deleted at the source by now; -prune deletes it here",
+            false => {
+                "it was moved and changed here since, and is deleted at the source by now; -prune with -overwrite deletes it here"
             }
-            Ok(Settled::Moved)
+        }));
+    }
+    if migration.pass == MigrationPass::Move {
+        migration.target.delete(mount.namespace, &mount.api_path(path))?;
+        state.forget(&known);
+    }
+    Ok(Settled::Moved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrate::testing::{TestPass, TestServer, counts, lines, snapshot};
+
+    /// A secret as Vault shows it, with fewer settings than the target does; with these versions.
+    fn metadata(versions: &[&str]) -> String {
+        let shown: Vec<String> = versions
+            .iter()
+            .zip(1..)
+            .map(|(time, number)| {
+                format!(
+                    r#""{number}":{{"created_time":"{time}","deletion_time":"","destroyed":false}}"#
+                )
+            })
+            .collect();
+        format!(
+            r#"{{"created_time":"c","updated_time":"c","current_version":{},"oldest_version":0,"max_versions":0,
+            "cas_required":false,"delete_version_after":"0s","custom_metadata":null,"versions":{{{}}}}}"#,
+            versions.len(),
+            shown.join(",")
+        )
+    }
+
+    const SECRETS_ONLY: &[ContentKind] = &[ContentKind::Secrets];
+
+    #[test]
+    fn pruning_deletes_what_arrived_and_was_not_changed_since() {
+        let (source, target) = (TestServer::with_secrets(), TestServer::with_secrets());
+        for name in ["kept", "one", "two"] {
+            source.put(&format!("secret/metadata/pr/{name}"), &metadata(&["1"]));
+            source.put(&format!("secret/data/pr/{name}?version=1"), r#"{"data":{"a":"b"}}"#);
+        }
+        let name = format!("kallisto-migrate-prune-{}", std::process::id());
+        let state = std::env::temp_dir().join(name);
+        let pass = |pass, prunes, overwrites| {
+            let state = Some(&*state);
+            TestPass { state, prunes, overwrites, ..TestPass::of(pass, SECRETS_ONLY) }
+                .run(source.endpoint("source"), &target)
+        };
+        let (code, report) = pass(MigrationPass::Move, false, false);
+        assert_eq!((code, counts(&report, SECRETS)), (0, [3, 0, 0, 0]));
+        target.put("secret/metadata/pr/one", &metadata(&["1", "2"]));
+        // What is unchanged at the source is not asked for.
+        let (code, report) = pass(MigrationPass::Move, false, false);
+        assert_eq!((code, counts(&report, SECRETS)), (0, [0, 3, 0, 0]));
+        source.remove("secret/metadata/pr/one");
+        source.remove("secret/metadata/pr/two");
+
+        let (code, report) = pass(MigrationPass::Move, false, false);
+        assert_eq!((code, counts(&report, SECRETS)), (2, [0, 1, 0, 2]));
+        let told = lines(&report, "not_moved");
+        assert!(told[0].starts_with("secret/pr/one: ") && told[0].contains("changed here"));
+        assert!(told[1].starts_with("secret/pr/two: ") && !told[1].contains("changed here"));
+        for end in [MigrationPass::DryRun, MigrationPass::Move] {
+            let (code, report) = pass(end, true, false);
+            assert_eq!((code, counts(&report, SECRETS)), (2, [1, 1, 0, 1]), "{end:?}");
+            let told = lines(&report, "not_moved");
+            assert!(told[0].starts_with("secret/pr/one: ") && told[0].contains("-overwrite"));
+        }
+        assert!(target.has("secret/metadata/pr/one") && !target.has("secret/metadata/pr/two"));
+        let (code, report) = pass(MigrationPass::Move, true, true);
+        assert_eq!((code, counts(&report, SECRETS)), (0, [1, 1, 0, 0]));
+        assert!(!target.has("secret/metadata/pr/one") && target.has("secret/metadata/pr/kept"));
+        std::fs::remove_file(&state).unwrap();
+    }
+
+    #[test]
+    fn a_dry_run_names_secrets_whose_paths_the_target_refuses() {
+        for pass in [MigrationPass::DryRun, MigrationPass::Move] {
+            let target = TestServer::start();
+            let (code, report) = TestPass::of(pass, SECRETS_ONLY).run(snapshot(), &target);
+            assert_eq!((code, counts(&report, SECRETS)), (2, [2, 0, 0, 4]), "{pass:?}");
+            let told = lines(&report, "not_moved").join("\n");
+            assert_eq!(told.matches("path has a backslash").count(), 2, "{told}");
+            assert_eq!(told.matches("path has more than 32 segments").count(), 2, "{told}");
         }
     }
 }

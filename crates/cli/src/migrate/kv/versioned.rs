@@ -73,10 +73,10 @@ impl VersionedSecret<'_, '_> {
             return self.compare(&there, here.as_ref()).map(Some);
         }
         // What stands there arrived from the source, whose secret was made anew since.
-        let is_as_it_arrived =
-            |here: &Map| before.as_ref().is_some_and(|before| *before == hash_of(here));
+        let arrived = here.as_ref().zip(before.as_ref());
+        let is_as_it_arrived = arrived.is_some_and(|(here, before)| is_what_arrived(here, before));
         let is_other = here.as_ref().is_some_and(|here| !goes_on_from(&there, here));
-        let overwrites = self.migration.overwrites || here.as_ref().is_some_and(is_as_it_arrived);
+        let overwrites = self.migration.overwrites || is_as_it_arrived;
         if is_other && !overwrites {
             let why = "the target has another secret there, or versions of its own: -overwrite replaces it";
             return Ok(Some(Settled::not_moved(why)));
@@ -195,9 +195,38 @@ impl VersionedSecret<'_, '_> {
     }
 }
 
-/// The hash of what of the metadata moves.
+/// Whether a secret of the target is still as it arrived: nobody there has changed it since.
+///
+/// # Errors
+/// The target does not tell.
+pub(super) fn is_as_it_arrived(
+    migration: &Migration<'_>,
+    mount: KvMount<'_>,
+    path: &str,
+    arrival: &str,
+) -> Result<bool, ItemFailure> {
+    let here = migration.target.read(mount.namespace, &mount.api_path(path))?;
+    Ok(here.is_some_and(|here| is_what_arrived(&relevant(&here), arrival)))
+}
+
+/// Whether this is what of the metadata arrived. Versions up to 0.2.0 hashed it with what is not set, which not every server shows.
+fn is_what_arrived(relevant: &Map, arrival: &str) -> bool {
+    let of_old = || hash(&Json::Object(relevant.clone()).to_text());
+    hash_of(relevant) == arrival || of_old() == arrival
+}
+
+/// The hash of what of the metadata moves. What is not set is left out: servers show it in more than one way, or not at all.
 fn hash_of(relevant: &Map) -> String {
-    hash(&Json::Object(relevant.clone()).to_text())
+    let mut set = relevant.clone();
+    set.retain(|_, value| !is_nothing(value));
+    if let Some(Json::Object(versions)) = set.get_mut("versions") {
+        let infos = versions.values_mut().filter_map(|info| match info {
+            Json::Object(info) => Some(info),
+            _ => None,
+        });
+        infos.for_each(|info| info.retain(|_, value| !is_nothing(value)));
+    }
+    hash(&Json::Object(set).to_text())
 }
 
 /// Whether the history of a secret goes on from what is at the target, as its route for imports asks.

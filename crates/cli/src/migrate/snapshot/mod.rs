@@ -288,9 +288,9 @@ fn read_bytes(
     opened.get(path).map_err(|error| refused(&error))
 }
 
-/// The names of records in a folder of the storage, without the folders in it.
+/// The names of all records below a folder of the storage. A name may have slashes, as those of policies: what looks like a folder is part of it.
 fn records_in(opened: &OpenSnapshot, folder: &str) -> Vec<String> {
-    opened.names(folder).into_iter().filter(|name| !name.ends_with('/')).collect()
+    opened.below(folder).filter_map(|path| path.strip_prefix(folder)).map(str::to_owned).collect()
 }
 
 fn refused(error: &SnapshotError) -> ItemFailure {
@@ -299,4 +299,31 @@ fn refused(error: &SnapshotError) -> ItemFailure {
 
 fn item(why: &str) -> ItemFailure {
     ItemFailure::Item(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::migrate::pass::MigrationPass;
+    use crate::migrate::scope::ContentKind;
+    use crate::migrate::testing::{TestPass, TestServer, counts, lines, snapshot};
+
+    #[test]
+    fn policies_with_slashes_in_their_names_move() {
+        let target = TestServer::start();
+        let run = |pass| TestPass::of(pass, &[ContentKind::Policies]).run(snapshot(), &target);
+        for pass in [MigrationPass::DryRun, MigrationPass::Move] {
+            let (code, report) = run(pass);
+            assert_eq!((code, counts(&report, "policies")), (2, [2, 0, 0, 0]), "{pass:?}");
+            // Which the target has no route for.
+            assert_eq!(counts(&report, "password policies"), [1, 0, 0, 1], "{pass:?}");
+            let told = lines(&report, "not_moved").join("\n");
+            assert!(told.starts_with("team/read: ") && told.contains("slash in its name"));
+        }
+        assert!(target.has("sys/policies/acl/team/read"));
+        target.remove("sys/policies/acl/team/read");
+        let (code, report) = run(MigrationPass::Compare);
+        let told = lines(&report, "differing");
+        assert_eq!(code, 2);
+        assert_eq!(told, ["team/read: it is not at the target"; 2]);
+    }
 }
