@@ -1,5 +1,13 @@
 # Sourced by the benches, which set `root`, `target` and `cache`, and define `say`.
 
+# Whoever asks for help gets the comment at the head of the script, and nothing is built.
+case " $* " in
+  *" --help "* | *" -h "*)
+    sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0"
+    exit 0
+    ;;
+esac
+
 # need COMMAND...: ends where one is missing.
 need() {
   local command
