@@ -150,6 +150,14 @@ impl From<store::Error> for Error {
                 }
                 Self::Unavailable("the disk is full: reads go on, writes are refused".into())
             }
+            store::Error::Io(_) => {
+                if let Some(requests) = error.worth_telling() {
+                    tracing::error!(%error, requests, "a file could not be read or made");
+                }
+                Self::Unavailable(
+                    "a file of the server could not be read or made: its log names it".into(),
+                )
+            }
             store::Error::Unknown(_) => {
                 if let Some(writes) = error.worth_telling() {
                     tracing::error!(%error, writes, "lost sight of a write");
@@ -244,3 +252,19 @@ impl fmt::Display for Stale {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_do_not_hear_where_files_are() {
+        let at = || "create /var/lib/kallisto/raft_log/2.wal: Too many open files".to_owned();
+        for error in
+            [store::Error::Io(at()), store::Error::Full(at()), store::Error::Poisoned(at())]
+        {
+            let told = Error::from(error);
+            assert!(!told.to_string().contains("/var"), "{told}");
+        }
+    }
+}

@@ -2,24 +2,40 @@
 //!
 //! The authority is made once, by the first server, and its key is kept where the caller keeps secrets. A server makes its
 //! own key, which never leaves it; only the public half goes to the authority. A certificate names one server of one
-//! store (`node-<number>.<store>.kallisto`), and both ends check that name. It does not expire within the life of a
-//! cluster: what revokes a server is its removal from the members.
+//! store (`node-<number>.<store>.kallisto`), and both ends check that name. It does not expire: what revokes a server is its removal
+//! from the members. So both ends check it at a fixed time ([`CHECKED_AT_SECS`]), and a server whose clock is wrong by decades takes part.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SignatureAlgorithm,
 };
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::client::Resumption;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::time_provider::TimeProvider;
 use rustls::{RootCertStore, client, crypto, version};
 
 /// Bytes of a public key: an uncompressed point of P-256.
 const PUBLIC_KEY_BYTES: usize = 65;
 /// What peers speak, in the words of TLS.
 const PROTOCOL: &[u8] = b"kallisto-peer/1";
+
+/// At which time certificates are checked, in seconds since 1970: 2026, within the validity of all of them, from 1975 to 4096.
+const CHECKED_AT_SECS: u64 = 1_767_225_600;
+
+/// The time at which certificates are checked, whatever the clock says.
+#[derive(Debug)]
+struct FixedTime;
+
+impl TimeProvider for FixedTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(CHECKED_AT_SECS)))
+    }
+}
 
 /// Why something about an identity failed; never holds a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,20 +214,25 @@ impl PeerTls {
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
         let verifier = verifier.build().map_err(|error| refuse(&error))?;
-        let mut server = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&version::TLS13])
-            .map_err(|error| refuse(&error))?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(chain.clone(), key())
-            .map_err(|error| refuse(&error))?;
+        let mut server =
+            rustls::ServerConfig::builder_with_details(Arc::clone(&provider), Arc::new(FixedTime))
+                .with_protocol_versions(&[&version::TLS13])
+                .map_err(|error| refuse(&error))?
+                .with_client_cert_verifier(verifier)
+                .with_single_cert(chain.clone(), key())
+                .map_err(|error| refuse(&error))?;
         server.alpn_protocols = vec![PROTOCOL.to_vec()];
-        let mut client = rustls::ClientConfig::builder_with_provider(provider)
+        // Where time stands still, a session would never be too old to be resumed: each connection is made anew.
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        let mut client = rustls::ClientConfig::builder_with_details(provider, Arc::new(FixedTime))
             .with_protocol_versions(&[&version::TLS13])
             .map_err(|error| refuse(&error))?
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key())
             .map_err(|error| refuse(&error))?;
         client.alpn_protocols = vec![PROTOCOL.to_vec()];
+        client.resumption = Resumption::disabled();
         Ok(Self {
             node_id: identity.node_id,
             store_id: identity.store_id,
@@ -258,6 +279,24 @@ mod tests {
         assert!(!tls.belongs_to(&certificate, 8));
         let other = PeerIdentity { store_id: [2; 16], ..identity };
         assert!(!PeerTls::new(&other).unwrap().belongs_to(&certificate, 7));
+    }
+
+    /// A server may start before its clock is set.
+    #[test]
+    fn no_certificate_is_too_new_or_too_old_for_any_clock() {
+        let authority = ClusterAuthority::generate().unwrap();
+        let tls = PeerTls::new(&identity(&authority, 7)).unwrap();
+        let fixed = UnixTime::since_unix_epoch(Duration::from_secs(CHECKED_AT_SECS));
+        assert_eq!(tls.client.time_provider.current_time(), Some(fixed));
+        assert_eq!(tls.server.time_provider.current_time(), Some(fixed));
+        let year = |year: i32| rcgen::date_time_ymd(year, 1, 1);
+        let default = CertificateParams::default();
+        // Those of earlier releases were issued for the same time.
+        assert_eq!((default.not_before, default.not_after), (year(1975), year(4096)));
+        assert!(
+            (year(1975).unix_timestamp()..year(4096).unix_timestamp())
+                .contains(&(CHECKED_AT_SECS as i64))
+        );
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) async fn ask_in_silence(shared: Arc<PortShared>) {
 }
 
 /// What a peer says to a connection over which it hears nothing.
-async fn ask(shared: &PortShared, peer: u64) -> io::Result<Heard> {
+pub(crate) async fn ask(shared: &PortShared, peer: u64) -> io::Result<Heard> {
     let stream = dial(shared, peer, LinkPurpose::Messages).await?;
     // The other half is kept: its end would be that of the question.
     let (reader, _writer) = tokio::io::split(stream);

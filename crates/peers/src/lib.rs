@@ -14,6 +14,7 @@
 //! - messages are dropped when a queue is full (Raft expects loss); requests are refused, which says they were not sent.
 #![forbid(unsafe_code)]
 
+mod announce;
 mod frame;
 mod identity;
 mod inquiry;

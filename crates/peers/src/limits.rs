@@ -43,6 +43,16 @@ pub const SILENCE: Duration = Duration::from_secs(1);
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest pause of one that was told, before it asks again.
 pub const TOLD_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// How often a member is tried at a new address before it counts as not reached there.
+pub const REACH_TRIES: u32 = 3;
+/// Time between two tries.
+pub const REACH_PAUSE: Duration = Duration::from_millis(500);
+/// How often a server looks whether its peers know it as it says, and says so again if not.
+pub const ANNOUNCE_PAUSE: Duration = Duration::from_secs(5);
+/// Of so many passes on which it says so again one is logged.
+pub const ANNOUNCE_PASSES_TOLD: u32 = 12;
+/// Least time between two lines about the same name or address that is not taken.
+pub const TOLD_PAUSE: Duration = Duration::from_secs(60);
 /// Time between two chunks of a snapshot.
 pub const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 

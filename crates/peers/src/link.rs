@@ -15,6 +15,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::frame::{self, FrameKind, Hello, LinkPurpose};
+use crate::identity::PeerTls;
 use crate::limits::{
     CHUNK_TIMEOUT, CHUNKS_MAX, DIAL_PAUSE, DIAL_TIMEOUT, MESSAGES_BYTES_MAX, MESSAGES_MAX,
     SMALL_MESSAGE_BYTES, UNREAD_TIMEOUT, WRITE_BYTES,
@@ -33,10 +34,7 @@ pub(crate) async fn dial(
     let tls = tls.ok_or_else(|| io::Error::other("this server has no certificate yet"))?;
     let address = shared.address_of(to).ok_or_else(|| io::Error::other("no member"))?;
     let dialling = async {
-        let stream = TcpStream::connect(&address).await?;
-        socket::configure(&stream, lane);
-        let name = tls.name_of(to).map_err(io::Error::other)?;
-        let mut stream = TlsConnector::from(Arc::clone(&tls.client)).connect(name, stream).await?;
+        let mut stream = connect(&tls, to, &address, lane).await?;
         let from = Peer { id: tls.node_id, ..shared.own.clone() };
         let hello = Hello { lane, store_id: tls.store_id, to, from };
         let mut out = BytesMut::new();
@@ -46,6 +44,28 @@ pub(crate) async fn dial(
         Ok(stream)
     };
     timeout(DIAL_TIMEOUT, dialling).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Whether a server answers at an address that proves to be that peer.
+pub(crate) async fn connect_to(shared: &PortShared, to: u64, address: &str) -> io::Result<()> {
+    let tls = shared.tls.load_full();
+    let tls = tls.ok_or_else(|| io::Error::other("this server has no certificate yet"))?;
+    let dialling = connect(&tls, to, address, LinkPurpose::Requests);
+    let connected = timeout(DIAL_TIMEOUT, dialling).await;
+    connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map(drop)
+}
+
+/// A connection to the server at an address, which proves that it is that peer.
+async fn connect(
+    tls: &PeerTls,
+    to: u64,
+    address: &str,
+    lane: LinkPurpose,
+) -> io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
+    socket::configure(&stream, lane);
+    let name = tls.name_of(to).map_err(io::Error::other)?;
+    TlsConnector::from(Arc::clone(&tls.client)).connect(name, stream).await
 }
 
 /// Where messages to a peer wait for its lane.

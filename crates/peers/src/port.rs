@@ -12,21 +12,25 @@ use std::thread::JoinHandle;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use kallisto_store::{ChunkSink, Chunks, Error, Peer, Transport};
+use kallisto_store::{Announcement, ChunkSink, Chunks, Error, Peer, Transport};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 
+use crate::announce::Announcements;
 use crate::identity::{PeerIdentity, PeerTls, PortError};
 use crate::link::PeerLink;
 use crate::relay::{Answering, RelayedRequest, Unanswered};
-use crate::{inquiry, link, relay, serve};
+use crate::{announce, inquiry, link, relay, serve};
 
 /// What stands above the port: it hears messages and answers requests.
 pub trait Upper: Send + Sync {
     /// Takes a message.
     fn receive(&self, from: u64, message: Bytes);
 
-    /// Hears who a peer says it is.
+    /// What is to be done with what a peer says of itself.
+    fn announced(&self, said: &Peer) -> Announcement;
+
+    /// Hears who a peer says it is; a new address of it was tried.
     fn meet(&self, peer: Peer);
 
     /// The state, for a peer that fell behind.
@@ -71,6 +75,8 @@ pub(crate) struct PortShared {
     pub(crate) upper: OnceLock<Arc<dyn Upper>>,
     /// Whether a member sent a message since that was asked last.
     pub(crate) has_heard: AtomicBool,
+    /// What is remembered of who members say they are.
+    pub(crate) announcements: Announcements,
     state: Mutex<PortState>,
 }
 
@@ -110,6 +116,18 @@ impl PortShared {
         others.find(|&id| id > last).or(first)
     }
 
+    /// This server as it says it is, and as its peers know it, where that is not the same.
+    pub(crate) fn known_otherwise(&self) -> Option<(Peer, Peer)> {
+        let own = Peer { id: self.tls.load().as_ref()?.node_id, ..self.own.clone() };
+        let known = self.state().peers.get(&own.id)?.clone();
+        (!own.is_as_known(&known)).then_some((own, known))
+    }
+
+    /// The members besides the one of this number.
+    pub(crate) fn others(&self, own: u64) -> Vec<u64> {
+        self.state().peers.keys().copied().filter(|&id| id != own).collect()
+    }
+
     /// Whether a server is a member, as far as this one knows.
     pub(crate) fn is_member(&self, peer: u64) -> bool {
         self.state().peers.contains_key(&peer)
@@ -138,16 +156,18 @@ impl Port {
             own,
             upper: OnceLock::new(),
             has_heard: AtomicBool::new(false),
+            announcements: Announcements::default(),
             state: Mutex::default(),
         });
         let (stop, stopped) = watch::channel(false);
         let accepting = serve::accept(listener, Arc::clone(&shared));
         let asking = inquiry::ask_in_silence(Arc::clone(&shared));
-        let both = async {
-            tokio::join!(accepting, asking);
+        let announcing = announce::announce_again(Arc::clone(&shared));
+        let all = async {
+            tokio::join!(accepting, asking, announcing);
         };
         let threads = vec![
-            run("peers", connections, both, stopped.clone())?,
+            run("peers", connections, all, stopped.clone())?,
             run("relayed", answers, std::future::pending(), stopped)?,
         ];
         Ok(Self { shared, address, stop, threads: Mutex::new(threads) })

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::announce;
 use crate::frame::{self, FrameKind, Hello, LinkPurpose};
 use crate::limits::{
     ANSWERING_MAX, CHUNKS_MAX, CONNECTIONS_MAX, OPENING_TIMEOUT, REQUESTS_MAX, WRITE_BYTES,
@@ -63,7 +64,7 @@ async fn serve(
     stream: TcpStream,
     place: OpeningPlace,
     places: &Semaphore,
-    shared: &PortShared,
+    shared: &Arc<PortShared>,
 ) -> io::Result<()> {
     let (Some(tls), Some(upper)) = (shared.tls.load_full(), shared.upper.get()) else {
         return Err(io::Error::other("this server is no member yet"));
@@ -100,7 +101,7 @@ async fn serve(
         tell_removed(&mut writer, from, upper).await?;
         return Err(io::Error::other("a server that is no member"));
     }
-    upper.meet(Peer { id: from, ..hello.from });
+    announce::hear(shared, upper, Peer { id: from, ..hello.from });
     match lane {
         LinkPurpose::Messages => {
             messages(reader, buffer, shared, from, upper).await?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_peers::limits::SILENCE;
 use kallisto_peers::{ClusterAuthority, NodeKey, PeerIdentity, Port, Upper};
-use kallisto_store::{ChunkSink, Chunks, Error, Peer, Transport};
+use kallisto_store::{Announcement, ChunkSink, Chunks, Error, Peer, Transport};
 use tokio::net::TcpSocket;
 use tokio::time::timeout;
 
@@ -46,6 +46,10 @@ impl Chunks for TestChunks {
 
 impl Upper for Sending {
     fn receive(&self, _from: u64, _message: Bytes) {}
+
+    fn announced(&self, _said: &Peer) -> Announcement {
+        Announcement::Known
+    }
 
     fn meet(&self, _peer: Peer) {}
 
@@ -206,6 +210,10 @@ struct Parted {
 
 impl Upper for Parted {
     fn receive(&self, _from: u64, _message: Bytes) {}
+
+    fn announced(&self, _said: &Peer) -> Announcement {
+        Announcement::Known
+    }
 
     fn meet(&self, _peer: Peer) {}
 

@@ -20,7 +20,7 @@ use kallisto_core::{
 use kallisto_listener::http::{HttpService, Leader, Relay, Unrelayed};
 use kallisto_listener::{SystemClock, WallClock};
 use kallisto_peers::{ClusterAuthority, NodeKey, PeerIdentity, Port, Unanswered, Upper};
-use kallisto_store::{Chunks, Peer, Replicated, Store};
+use kallisto_store::{Announcement, Chunks, Peer, Replicated, Store};
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
@@ -351,6 +351,11 @@ impl Upper for Above {
         if let Some(cluster) = self.store.replicated() {
             cluster.receive(from, message);
         }
+    }
+
+    fn announced(&self, said: &Peer) -> Announcement {
+        let cluster = self.store.replicated();
+        cluster.map_or(Announcement::Known, |cluster| cluster.announced(said))
     }
 
     fn meet(&self, peer: Peer) {

@@ -263,7 +263,8 @@ fn start_dev(
 
 /// Announces the server.
 fn announce_configured(core: &Core, settings: &ServerSettings, listening: &RunningListeners) {
-    let is_new = core.is_blank().unwrap_or(false);
+    // One that joined is none, though nothing may have come yet.
+    let is_new = core.is_blank().unwrap_or(false) && !core.is_unsent();
     // It serves already: a full disk below a log is no reason to stop.
     if let Err(error) = announce::configured(&listening.servers, settings, is_new) {
         tracing::warn!(%error, "the start-up message cannot be written to standard output");

@@ -26,13 +26,21 @@ const SILENT_MS: u64 = 1000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ClusterStanding {
     leadership: Leadership,
-    members: BTreeMap<u64, (String, MemberRole)>,
+    members: BTreeMap<u64, KnownMember>,
     /// How many voters were heard from lately, this server among them.
     reached: usize,
     /// Looks in a row that found no leader.
     leaderless: u32,
     /// There is a leader, and nobody has said yet what it is called.
     is_nameless: bool,
+}
+
+/// A member, as it was known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KnownMember {
+    name: String,
+    address: String,
+    role: MemberRole,
 }
 
 impl ClusterStanding {
@@ -55,17 +63,17 @@ impl ClusterStanding {
         let is_nameless = leadership.leader_id != 0 && !members.iter().any(is_leader);
         let named = members.into_iter().map(|Member { peer, role, .. }| {
             let name = if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name };
-            (peer.id, (name, role))
+            (peer.id, KnownMember { name, address: peer.cluster_address, role })
         });
         Self { leadership, members: named.collect(), reached, leaderless, is_nameless }
     }
 
     fn name(&self, id: u64) -> String {
-        self.members.get(&id).map_or_else(|| format!("{id:016x}"), |(name, _)| name.clone())
+        self.members.get(&id).map_or_else(|| format!("{id:016x}"), |member| member.name.clone())
     }
 
     fn voters(&self) -> usize {
-        self.members.values().filter(|(_, role)| *role == MemberRole::Voter).count()
+        self.members.values().filter(|member| member.role == MemberRole::Voter).count()
     }
 }
 
@@ -80,6 +88,8 @@ enum News {
     Promoted { server: String },
     Demoted { server: String },
     Removed { server: String },
+    Renamed { server: String, was: String },
+    Moved { server: String, was: String, address: String },
 }
 
 /// What is different.
@@ -119,17 +129,33 @@ fn leader_news(before: &ClusterStanding, now: &ClusterStanding) -> Vec<News> {
 }
 
 fn member_news(before: &ClusterStanding, now: &ClusterStanding) -> Vec<News> {
-    let changed = now.members.iter().filter_map(|(id, (server, role))| {
-        let server = server.clone();
-        match (before.members.get(id).map(|(_, role)| *role), *role) {
-            (None, role) => Some(News::Added { server, role }),
-            (Some(MemberRole::Learner), MemberRole::Voter) => Some(News::Promoted { server }),
-            (Some(MemberRole::Voter), MemberRole::Learner) => Some(News::Demoted { server }),
-            (Some(_), _) => None,
-        }
+    let changed = now.members.iter().flat_map(|(id, member)| match before.members.get(id) {
+        None => vec![News::Added { server: member.name.clone(), role: member.role }],
+        Some(was) => changes_of(was, member),
     });
     let gone = before.members.iter().filter(|(id, _)| !now.members.contains_key(id));
-    changed.chain(gone.map(|(_, (server, _))| News::Removed { server: server.clone() })).collect()
+    changed.chain(gone.map(|(_, was)| News::Removed { server: was.name.clone() })).collect()
+}
+
+/// What is different about one member.
+fn changes_of(was: &KnownMember, now: &KnownMember) -> Vec<News> {
+    let server = || now.name.clone();
+    let mut all = Vec::new();
+    // Before a server knows where another is, it knows no name of it either.
+    let was_known = !was.address.is_empty();
+    if was_known && was.name != now.name {
+        all.push(News::Renamed { server: server(), was: was.name.clone() });
+    }
+    if was_known && was.address != now.address {
+        let (was, address) = (was.address.clone(), now.address.clone());
+        all.push(News::Moved { server: server(), was, address });
+    }
+    match (was.role, now.role) {
+        (MemberRole::Learner, MemberRole::Voter) => all.push(News::Promoted { server: server() }),
+        (MemberRole::Voter, MemberRole::Learner) => all.push(News::Demoted { server: server() }),
+        (MemberRole::Voter, MemberRole::Voter) | (MemberRole::Learner, MemberRole::Learner) => {}
+    }
+    all
 }
 
 impl News {
@@ -151,6 +177,12 @@ impl News {
             Self::Promoted { server } => tracing::info!(server, "a member votes now"),
             Self::Demoted { server } => tracing::info!(server, "a member votes no more"),
             Self::Removed { server } => tracing::info!(server, "a member was removed"),
+            Self::Renamed { server, was } => {
+                tracing::info!(server, was, "a member has another name");
+            }
+            Self::Moved { server, was, address } => {
+                tracing::info!(server, was, address, "a member has another address");
+            }
         }
     }
 }
@@ -207,12 +239,17 @@ mod tests {
 
     const OWN: u64 = 1;
 
+    fn known(name: &str) -> KnownMember {
+        let (name, address) = (name.to_owned(), format!("{name}:8201"));
+        KnownMember { name, address, role: MemberRole::Voter }
+    }
+
     /// Three voters, and who leads in which term.
     fn standing(leader_id: u64, term: u64) -> ClusterStanding {
         let members = [(OWN, "one"), (2, "two"), (3, "three")];
         ClusterStanding {
             leadership: Leadership { node_id: OWN, leader_id, term },
-            members: members.map(|(id, name)| (id, (name.to_owned(), MemberRole::Voter))).into(),
+            members: members.map(|(id, name)| (id, known(name))).into(),
             reached: 1,
             leaderless: 0,
             is_nameless: false,
@@ -253,7 +290,7 @@ mod tests {
         let mut fewer = all.clone();
         fewer.members.remove(&3);
         let mut learns = all.clone();
-        learns.members.insert(3, ("three".to_owned(), MemberRole::Learner));
+        learns.members.insert(3, KnownMember { role: MemberRole::Learner, ..known("three") });
         let server = || "three".to_owned();
         assert_eq!(
             news(&fewer, &learns),
@@ -262,10 +299,21 @@ mod tests {
         assert_eq!(news(&learns, &all), [News::Promoted { server: server() }]);
         assert_eq!(news(&all, &learns), [News::Demoted { server: server() }]);
         assert_eq!(news(&all, &fewer), [News::Removed { server: server() }]);
+        let mut other = all.clone();
+        let moved = KnownMember { address: "four:8201".to_owned(), ..known("four") };
+        other.members.insert(3, moved);
+        let (server, was) = ("four".to_owned(), "three".to_owned());
+        let renamed = News::Renamed { server: server.clone(), was };
+        let (was, address) = ("three:8201".to_owned(), "four:8201".to_owned());
+        assert_eq!(news(&all, &other), [renamed, News::Moved { server, was, address }]);
+        let mut unknown = all.clone();
+        let nameless = KnownMember { address: String::new(), ..known("0000000000000003") };
+        unknown.members.insert(3, nameless);
+        assert_eq!(news(&unknown, &other), [], "it had none");
         // Before it joined, this server was a cluster of its own.
         let mut alone = all.clone();
         alone.leadership.node_id = 9;
-        alone.members = [(9, ("three".to_owned(), MemberRole::Voter))].into();
+        alone.members = [(9, known("three"))].into();
         alone.leadership.leader_id = 9;
         let known = News::LeaderKnown { leader: "two".to_owned(), term: 3 };
         assert_eq!(news(&alone, &all), [known]);

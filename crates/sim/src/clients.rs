@@ -134,6 +134,7 @@ pub(crate) fn end_of(error: &Error, at: u64) -> OperationEnd {
         | Error::Busy
         | Error::Full(_)
         | Error::Unavailable(_)
+        | Error::Io(_)
         | Error::TooLarge(_) => OperationEnd::Failed,
         Error::Unknown(_)
         | Error::Poisoned(_)

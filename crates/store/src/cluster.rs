@@ -34,6 +34,82 @@ pub struct Peer {
     pub wants: MemberRole,
 }
 
+/// What no two members share: operators name a member by the one, and reach it at the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerClash {
+    /// The name.
+    Name,
+    /// The cluster address.
+    ClusterAddress,
+}
+
+impl fmt::Display for PeerClash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Name => "name",
+            Self::ClusterAddress => "cluster address",
+        })
+    }
+}
+
+impl Peer {
+    /// The first of the others that has this server's name or cluster address. What is empty is nobody's.
+    pub fn clash<'p>(
+        &self,
+        peers: impl IntoIterator<Item = &'p Self>,
+    ) -> Option<(PeerClash, &'p Self)> {
+        let is_same = |own: &str, other: &str| !own.is_empty() && own.eq_ignore_ascii_case(other);
+        peers.into_iter().filter(|other| other.id != self.id).find_map(|other| {
+            if !self.name.is_empty() && self.name == other.name {
+                return Some((PeerClash::Name, other));
+            }
+            let shares_address = is_same(&self.cluster_address, &other.cluster_address);
+            shares_address.then_some((PeerClash::ClusterAddress, other))
+        })
+    }
+
+    /// Whether others know this server as it says it is. What it is to be is not its own to say.
+    pub fn is_as_known(&self, known: &Self) -> bool {
+        self.name == known.name
+            && self.cluster_address == known.cluster_address
+            && self.api_address == known.api_address
+    }
+}
+
+/// What is to be done with the name and addresses that a member says it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Announcement {
+    /// Nothing: all know it, or this server does not lead, or who says it is no member.
+    Known,
+    /// It has changed, and was this before. A new cluster address is tried before it is made known ([`Replicated::meet`]).
+    Changed {
+        /// As the members know it.
+        was: Peer,
+    },
+    /// It is not taken: another member has that name or that cluster address.
+    Taken {
+        /// Which of them.
+        what: PeerClash,
+        /// Whose it is.
+        by: Peer,
+    },
+}
+
+impl Announcement {
+    /// What a leader of these members does with what one of them says.
+    pub(crate) fn of(members: &[Member], said: &Peer) -> Self {
+        let member = members.iter().find(|member| member.peer.id == said.id);
+        let Some(known) = member.map(|member| &member.peer) else { return Self::Known };
+        if said.is_as_known(known) {
+            return Self::Known;
+        }
+        match said.clash(members.iter().map(|member| &member.peer)) {
+            Some((what, by)) => Self::Taken { what, by: by.clone() },
+            None => Self::Changed { was: known.clone() },
+        }
+    }
+}
+
 /// Whether a member counts towards majorities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemberRole {
@@ -208,7 +284,13 @@ pub trait Replicated: Send + Sync {
     /// Takes a message that `from` is known to have sent. One that makes no sense is dropped.
     fn receive(&self, from: u64, message: Bytes);
 
-    /// Hears from a member where it can be reached; the leader lets everybody know if that is news.
+    /// What is to be done with what a member says of itself. Decides and does nothing.
+    fn announced(&self, _said: &Peer) -> Announcement {
+        Announcement::Known
+    }
+
+    /// Hears from a member who it is and where it can be reached, which was tried; the leader lets everybody know where that is
+    /// [`Announcement::Changed`].
     fn meet(&self, peer: Peer);
 
     /// Everything that is applied now, as chunks to be sent to a peer or kept in a file.
@@ -311,6 +393,35 @@ impl fmt::Debug for dyn Transport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_members_have_one_name_or_one_address() {
+        let peer = |id: u64, name: &str, address: &str| Peer {
+            id,
+            name: name.to_owned(),
+            cluster_address: address.to_owned(),
+            ..Peer::default()
+        };
+        let member =
+            |peer: Peer| Member { peer, role: MemberRole::Voter, matched: 0, silent_ms: None };
+        let all = [peer(1, "a", "one:1"), peer(2, "b", "two:1"), peer(3, "", "")];
+        let members = all.clone().map(member);
+        let taken = |what, by: usize| Announcement::Taken { what, by: all[by].clone() };
+        let changed = |was: usize| Announcement::Changed { was: all[was].clone() };
+        for (said, wanted) in [
+            (peer(2, "b", "two:1"), Announcement::Known),
+            (peer(4, "a", "one:1"), Announcement::Known),
+            (peer(2, "a", "two:1"), taken(PeerClash::Name, 0)),
+            (peer(2, "b", "ONE:1"), taken(PeerClash::ClusterAddress, 0)),
+            (peer(1, "a", "one:2"), changed(0)),
+            (peer(1, "c", "one:1"), changed(0)),
+            (peer(1, "", ""), changed(0)),
+        ] {
+            assert_eq!(Announcement::of(&members, &said), wanted, "{said:?}");
+        }
+        let wants = Peer { wants: MemberRole::Learner, ..all[0].clone() };
+        assert_eq!(Announcement::of(&members, &wants), Announcement::Known);
+    }
 
     #[test]
     fn no_time_is_the_same_as_never_or_as_always() {

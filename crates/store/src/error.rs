@@ -27,6 +27,8 @@ pub enum Error {
     NotLeader,
     /// The store cannot serve this now, or no longer. Nothing happened.
     Unavailable(String),
+    /// A file could not be read or prepared. Nothing happened; the text names the file, and is for the log.
+    Io(String),
     /// The batch was taken and then its fate was lost sight of: it may be committed, now or later.
     /// Read before deciding again.
     Unknown(String),
@@ -62,15 +64,17 @@ impl Told {
 }
 
 impl Error {
-    /// Whether it is time to log that a write met this: how many did since the last line about the same. Of a full disk and of
-    /// lost outcomes the first is told, and then once in a while how many there were.
+    /// Whether it is time to log that a request met this: how many did since the last line about the same. Of a full disk, of files
+    /// that fail and of lost outcomes the first is told, and then once in a while how many there were.
     #[must_use]
     pub fn worth_telling(&self) -> Option<u64> {
         static FULL: Mutex<Told> = Mutex::new(Told { at: None, untold: 0 });
+        static IO: Mutex<Told> = Mutex::new(Told { at: None, untold: 0 });
         static UNKNOWN: Mutex<Told> = Mutex::new(Told { at: None, untold: 0 });
         static CLOCK: LazyLock<RealClock> = LazyLock::new(RealClock::new);
         let told = match self {
             Self::Full(_) => &FULL,
+            Self::Io(_) => &IO,
             Self::Unknown(_) => &UNKNOWN,
             _ => return Some(1),
         };
@@ -87,6 +91,7 @@ impl fmt::Display for Error {
             Self::Full(what) => write!(f, "disk is full, store is read-only: {what}"),
             Self::NotLeader => f.write_str("another server leads"),
             Self::Unavailable(why) => write!(f, "store unavailable: {why}"),
+            Self::Io(what) => f.write_str(what),
             Self::Unknown(why) => write!(f, "the write's outcome is unknown: {why}"),
             Self::Poisoned(what) => write!(f, "store is poisoned by a failure: {what}"),
             Self::Locked(path) => write!(f, "store is in use: {}", path.display()),
@@ -120,7 +125,9 @@ mod tests {
             assert_eq!(Error::Busy.worth_telling(), Some(1));
             assert_eq!(Error::Conflict.worth_telling(), Some(1));
         }
-        for error in [Error::Full("why".into()), Error::Unknown("why".into())] {
+        for error in
+            [Error::Full("why".into()), Error::Io("why".into()), Error::Unknown("why".into())]
+        {
             // Another test may have met the same.
             let _ = error.worth_telling();
             assert_eq!(error.worth_telling(), None, "{error}");

@@ -36,8 +36,9 @@ pub use batch::{
     Position, Record, Seqno, StoreOp, VALUE_BYTES_MAX,
 };
 pub use cluster::{
-    AsOf, CHUNK_BYTES_MAX, Candidacy, ChunkSink, Chunks, Invitation, Leadership, MESSAGE_BYTES_MAX,
-    Member, MemberChange, MemberRole, NoPeers, PEER_TEXT_BYTES_MAX, Peer, Replicated, Transport,
+    Announcement, AsOf, CHUNK_BYTES_MAX, Candidacy, ChunkSink, Chunks, Invitation, Leadership,
+    MESSAGE_BYTES_MAX, Member, MemberChange, MemberRole, NoPeers, PEER_TEXT_BYTES_MAX, Peer,
+    PeerClash, Replicated, Transport,
 };
 pub use codec::{decode_batch, encode_batch};
 pub use commit::{Commit, CommitOutcome, Promise};

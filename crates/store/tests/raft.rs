@@ -467,9 +467,6 @@ fn a_long_log_is_replayed_from_the_disk_or_ends_the_store() {
     let hear = Arc::clone(&told);
     options.on_fatal = OnFatal::new(move |_| hear.store(1, Ordering::Relaxed));
     let error = open(disk(Some(Mutex::default())), &options).err();
-    assert!(
-        matches!(&error, Some(Error::Unavailable(what)) if what.contains("raft_log")),
-        "{error:?}"
-    );
+    assert!(matches!(&error, Some(Error::Io(what)) if what.contains("raft_log")), "{error:?}");
     assert_eq!(told.load(Ordering::Relaxed), 1);
 }

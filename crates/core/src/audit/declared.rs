@@ -67,7 +67,9 @@ pub(crate) async fn declare(
     match store.commit(batch).await {
         Ok(_) => Ok(()),
         // The leader makes the records; until they come, this server audits by its own.
-        Err(StoreError::NotLeader | StoreError::Unavailable(_)) => put_made(audit, &made),
+        Err(StoreError::NotLeader | StoreError::Unavailable(_) | StoreError::Io(_)) => {
+            put_made(audit, &made)
+        }
         Err(error) => Err(error.into()),
     }
 }

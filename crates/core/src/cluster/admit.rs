@@ -2,7 +2,8 @@
 
 use data_encoding::BASE64;
 use kallisto_store::{
-    Batch, Error as StoreError, MemberChange, MemberRole, Peer, Replicated, Seqno,
+    Batch, Error as StoreError, Member, MemberChange, MemberRole, Peer, PeerClash, Replicated,
+    Seqno,
 };
 use zeroize::Zeroizing;
 
@@ -17,6 +18,7 @@ use crate::cluster::protocol::CHALLENGE;
 use crate::cluster::protocol::WELCOME;
 use crate::cluster::protocol::covered;
 use crate::cluster::protocol::peers_to_json;
+use crate::cluster::quorum::member_name;
 use crate::platform::cluster_port::AuthorityKeys;
 use crate::platform::cluster_port::ClusterPort;
 use crate::platform::cluster_port::Membership;
@@ -60,13 +62,7 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
     let asked = JoinClaim::read(Fields::new(&body))?;
     asked.check(&context, request.now.as_second())?;
     token::check(&context, &asked.token, request.now)?;
-    let taken = cluster.members().into_iter().any(|member| member.peer.name == asked.peer.name);
-    if taken {
-        return Err(Error::invalid(format!(
-            "a server named {} is a member: remove it first, or give this one another node_id",
-            asked.peer.name
-        )));
-    }
+    refuse_clash(&cluster.members(), &asked.peer)?;
     token::take(&context, &asked.token).await?;
     let authority = ensure_authority(&context, port).await?;
     ensure_identity(core, &context).await?;
@@ -95,6 +91,24 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
         ("peers", peers.into()),
         ("tag", BASE64.encode(&tag).into()),
     ])))
+}
+
+/// Refuses a server whose name or cluster address is that of a member.
+fn refuse_clash(members: &[Member], joiner: &Peer) -> Result<(), Error> {
+    let Some((what, by)) = joiner.clash(members.iter().map(|member| &member.peer)) else {
+        return Ok(());
+    };
+    Err(Error::invalid(match what {
+        PeerClash::Name => format!(
+            "a server named {} is a member: remove it first, or give this one another node_id",
+            joiner.name
+        ),
+        PeerClash::ClusterAddress => format!(
+            "the member {} has the cluster_addr {}: remove it first, or give this one another",
+            member_name(by),
+            joiner.cluster_address
+        ),
+    }))
 }
 
 /// What a server that wants to join says.

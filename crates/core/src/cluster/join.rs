@@ -10,7 +10,7 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use jiff::Timestamp;
 use kallisto_barrier::RootKey;
-use kallisto_store::{Invitation, MemberRole, Peer, Store};
+use kallisto_store::{Invitation, MemberRole, Peer, Replicated, Store};
 use secrecy::ExposeSecret;
 use tokio::sync::oneshot;
 
@@ -29,8 +29,10 @@ use crate::state::joining::PendingJoin;
 use crate::state::seal::SealConfig;
 use crate::storage::keys;
 
-/// How often and how long a server that joined looks whether the cluster's keyring has come.
-const KEYRING_CHECKS: u32 = 3000;
+/// How long a server that joined waits for the cluster's keyring before whoever unseals it hears why it may not have come: less than
+/// clients wait for an answer, with the time of the requests to join.
+const KEYRING_WAIT: Duration = Duration::from_secs(20);
+/// How often it looks.
 const KEYRING_PAUSE: Duration = Duration::from_millis(20);
 /// Most characters of an address or an error, which others chose, in a line of the log.
 const LOGGED_CHARS_MAX: usize = 300;
@@ -42,6 +44,11 @@ impl Core {
     /// When the store cannot be read.
     pub fn is_blank(&self) -> Result<bool, Error> {
         Ok(self.seal_config()?.is_none())
+    }
+
+    /// Whether this server joined a cluster that has sent it nothing yet.
+    pub fn is_unsent(&self) -> bool {
+        self.store.replicated().is_some_and(is_unsent)
     }
 
     /// Learns how `target`'s cluster is sealed; this server joins once it holds the unseal key. `now` paces requests.
@@ -87,6 +94,27 @@ impl Core {
         }
         Ok(Arc::clone(port))
     }
+}
+
+/// Whether this server joined a cluster that has sent it nothing yet: it does not even know the members.
+fn is_unsent(cluster: &dyn Replicated) -> bool {
+    !cluster.shares_records() && cluster.members().is_empty()
+}
+
+/// What whoever unseals a server hears that has no seal.
+pub(crate) fn without_seal(core: &Core) -> Error {
+    match core.is_unsent() {
+        true => unsent(core.port.as_deref()),
+        false => Error::invalid("Vault is not initialized"),
+    }
+}
+
+fn unsent(port: Option<&dyn ClusterPort>) -> Error {
+    let address = port.map(|port| port.own().cluster_address).unwrap_or_default();
+    Error::Unavailable(format!(
+        "this server has joined a cluster, which has sent it nothing yet: unseal it again in a moment. If this lasts, the members do \
+         not reach it at its cluster_addr {address}: their logs say why"
+    ))
 }
 
 impl JoinTarget {
@@ -146,19 +174,27 @@ impl PendingJoin {
         store: &dyn Store,
     ) -> Result<(), Error> {
         let cluster = store.replicated().ok_or(Error::UnsupportedPath)?;
-        let failed = |why: String| Error::Unavailable(self.target.told_of(&why));
-        let (membership, peers) = self.prove(root, port).map_err(failed)?;
-        let Membership { node_id, store_id, .. } = membership;
-        port.install(&membership).map_err(failed)?;
-        cluster.join(Invitation { store_id, node_id, peers }).wait()?;
-        tracing::info!(node = format_args!("{node_id:016x}"), "joined a cluster");
-        for _ in 0..KEYRING_CHECKS {
+        // Its place is taken by itself, where an earlier attempt or an earlier start got so far.
+        if !is_unsent(cluster) {
+            let failed = |why: String| Error::Unavailable(self.target.told_of(&why));
+            let (membership, peers) = self.prove(root, port).map_err(failed)?;
+            let Membership { node_id, store_id, .. } = membership;
+            port.install(&membership).map_err(failed)?;
+            cluster.join(Invitation { store_id, node_id, peers }).wait()?;
+            tracing::info!(node = format_args!("{node_id:016x}"), "joined a cluster");
+        }
+        for _ in 0..KEYRING_WAIT.as_millis() / KEYRING_PAUSE.as_millis() {
             if store.get(&keys::keyring())?.is_some() {
                 return Ok(());
             }
             std::thread::sleep(KEYRING_PAUSE);
         }
-        Err(Error::Unavailable("joined, and nothing was sent yet: unseal again".into()))
+        let address = port.own().cluster_address;
+        tracing::warn!(
+            address,
+            "joined a cluster, and nothing was sent yet: its members may not reach this server at its address"
+        );
+        Err(unsent(Some(port)))
     }
 
     fn prove(

@@ -24,7 +24,12 @@ const NAMES_MAX: usize = 16;
 
 /// What operators call a member.
 pub(crate) fn member_name(peer: &Peer) -> String {
-    if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name.clone() }
+    if peer.name.is_empty() { member_number(peer) } else { peer.name.clone() }
+}
+
+/// A member's number as text: another way to name it, which nobody else has.
+pub(crate) fn member_number(peer: &Peer) -> String {
+    format!("{:016x}", peer.id)
 }
 
 /// The voters, as this server hears them.

@@ -29,6 +29,7 @@ mod unseal;
 use kallisto_store::Record;
 
 use crate::api::error::Error;
+use crate::cluster;
 use crate::state::Core;
 use crate::state::seal::SealConfig;
 use crate::storage::keys;
@@ -67,7 +68,8 @@ impl Core {
         let configured = self.auto_seal.as_ref().map_or("shamir", |auto| auto.name());
         let scheme = config.as_ref().map_or(configured, SealConfig::name).to_owned();
         Ok(SealStatus {
-            initialized: config.is_some(),
+            // A member is, whatever it was sent.
+            initialized: config.is_some() || self.is_unsent(),
             // Before there is a seal too: by this clients know which shares to ask for.
             recovery: scheme != "shamir",
             scheme,
@@ -100,6 +102,6 @@ impl Core {
 
     /// The same, where its absence is a refusal.
     fn expect_seal_config(&self) -> Result<SealConfig, Error> {
-        self.seal_config()?.ok_or_else(|| Error::invalid("Vault is not initialized"))
+        self.seal_config()?.ok_or_else(|| cluster::without_seal(self))
     }
 }

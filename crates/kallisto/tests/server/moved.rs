@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::ports::free_address;
 use crate::support::{Directory, Keys, Server, refuse, share_of, until};
 
 /// Where nobody listens.
@@ -53,19 +52,14 @@ fn a_member_keeps_its_address_until_it_is_reached_at_another_and_takes_no_name_o
     let refused = refuse(&directory, &with(&config, "node_id", "one"), &[]);
     assert!(refused.contains("a server named one is a member"), "{refused}");
     // One that works is taken, and so is a name that is free.
-    let port = free_address().to_string();
-    let moved = with(&config, "cluster_addr", &format!("https://{port}"));
-    let moved = moved.replace(&format!("cluster_address = \"{}\"", own(&before, taken)), &format!("cluster_address = \"{port}\""));
-    let two = spawn(&directory, &with(&moved, "node_id", "three"));
-    until("the new address", || addresses(&one, &keys).contains(&port));
+    let own = before.iter().find(|address| *address != taken).unwrap();
+    let moved = own.replace("127.0.0.1", "localhost");
+    let config = with(&config, "cluster_addr", &format!("https://{moved}"));
+    let two = spawn(&directory, &with(&config, "node_id", "three"));
+    until("the new address", || addresses(&one, &keys).contains(&moved));
     until("the leader to say so", || one.log().contains("a member has another name"));
     two.stop();
     one.stop();
-}
-
-/// The address of the other of two.
-fn own<'a>(addresses: &'a [String], not: &str) -> &'a str {
-    addresses.iter().find(|address| *address != not).unwrap()
 }
 
 #[test]

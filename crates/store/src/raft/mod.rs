@@ -59,8 +59,8 @@ use self::shared::{OpenedParts, REMOVED_FILE, StoreShared};
 pub use self::snapshot::{BackupHead, BackupReader, BackupWriter};
 use crate::codec::encode_batch;
 use crate::{
-    Batch, Commit, Durability, Error, Fold, Need, Peer, Position, RaftStats, Record, RecordVisitor,
-    Records, Replicated, Seqno, Store, StoreStats, Visit,
+    Batch, Commit, Durability, Error, Fold, Need, Peer, PeerClash, Position, RaftStats, Record,
+    RecordVisitor, Records, Replicated, Seqno, Store, StoreStats, Visit,
 };
 
 /// A new log begins as if one entry had been there, which made its first member: so a server that joins later is sent a
@@ -149,6 +149,7 @@ impl RaftStore {
         if options.only_member {
             index = recover::become_only_member(&log, &index, &machine, own.clone())?;
         }
+        refuse_taken_name(&machine.directory(), &own)?;
         let applied = machine.position().0;
         machine.set_term(raft::Storage::term(&index, applied).unwrap_or_default());
         if loss.is_some() || short.is_some() {
@@ -339,6 +340,17 @@ fn first_engine(engine: u64, store_id: [u8; 16], index: &LogIndex, own: &Peer) -
     Replacement { engine, store_id, index: floor, term, membership, directory }
 }
 
+/// A server that would take a new name does not start under that of another member.
+fn refuse_taken_name(directory: &[Peer], own: &Peer) -> Result<(), Error> {
+    let is_renamed = directory.iter().any(|peer| peer.id == own.id && peer.name != own.name);
+    let by = own.clash(directory).filter(|(what, _)| is_renamed && *what == PeerClash::Name);
+    let Some((_, by)) = by else { return Ok(()) };
+    Err(Error::Unavailable(format!(
+        "a server named {} is a member, and is reached at {}: this server needs another name (node_id)",
+        own.name, by.cluster_address
+    )))
+}
+
 /// What to say of a log that ends before what the engine has.
 fn shortfall(index: &LogIndex, applied: u64) -> Option<String> {
     let (last, _) = index.last();
@@ -373,7 +385,7 @@ fn refuse_orphan(disk: &dyn Disk, engine_dir: &Path) -> Result<(), Error> {
 }
 
 fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
-    Error::Unavailable(format!("{what} {}: {error}", path.display()))
+    Error::Io(format!("{what} {}: {error}", path.display()))
 }
 
 /// How the log of a new store begins.
@@ -407,7 +419,8 @@ impl From<kallisto_lsm::Error> for Error {
             Lsm::Full(what) => Self::Full(what),
             Lsm::Poisoned(what) => Self::Poisoned(what),
             Lsm::Corrupt { .. } => Self::Damaged(error.to_string()),
-            Lsm::Invalid(_) | Lsm::Unsupported { .. } | Lsm::Io(_) | Lsm::Closed => {
+            Lsm::Io(_) => Self::Io(error.to_string()),
+            Lsm::Invalid(_) | Lsm::Unsupported { .. } | Lsm::Closed => {
                 Self::Unavailable(error.to_string())
             }
         }

@@ -13,8 +13,8 @@ use super::restore::RestoreStep;
 use super::snapshot::{Outgoing, ResumePoint};
 use super::{RaftStore, lock, wire};
 use crate::{
-    AsOf, Candidacy, Chunks, Commit, Error, Invitation, Leadership, Member, MemberChange,
-    MemberRole, Peer, Position, Replicated, Store,
+    Announcement, AsOf, Candidacy, Chunks, Commit, Error, Invitation, Leadership, Member,
+    MemberChange, MemberRole, Peer, Position, Replicated, Store,
 };
 
 impl Replicated for RaftStore {
@@ -117,17 +117,20 @@ impl Replicated for RaftStore {
         }
     }
 
+    fn announced(&self, said: &Peer) -> Announcement {
+        match self.leads() {
+            true => Announcement::of(&self.members(), said),
+            false => Announcement::Known,
+        }
+    }
+
     fn meet(&self, peer: Peer) {
-        let known = self.shared.machine.directory();
-        let stale = known.iter().any(|known| {
-            known.id == peer.id && *known != Peer { wants: known.wants, ..peer.clone() }
-        });
-        if !stale || !self.leads() {
+        if !matches!(self.announced(&peer), Announcement::Changed { .. }) {
             return;
         }
         let members = self.members();
         let Some(member) = members.iter().find(|member| member.peer.id == peer.id) else { return };
-        // Whoever has moved says so again with its next connection; nobody waits for this.
+        // Whoever has moved says so again; nobody waits for this.
         let peer = Peer { wants: member.peer.wants, ..peer };
         drop(self.change(vec![MemberChange::Put(peer, member.role)]));
     }

@@ -121,11 +121,16 @@ impl Cluster {
 
     /// Starts a server as all that is left of its cluster.
     pub(crate) fn start_alone(&mut self, id: u64) {
-        self.start_as(id, true);
+        self.open(id, Self::peer(id), true).unwrap();
     }
 
     pub(crate) fn start(&mut self, id: u64) {
-        self.start_as(id, false);
+        self.open(id, Self::peer(id), false).unwrap();
+    }
+
+    /// The same under another name.
+    pub(crate) fn start_as(&mut self, id: u64, name: &str) -> Result<(), Error> {
+        self.open(id, Peer { name: name.to_owned(), ..Self::peer(id) }, false)
     }
 
     /// A server dies, and its directory is as it was at an earlier moment when it starts again.
@@ -144,12 +149,12 @@ impl Cluster {
         self.nodes.iter().find(|node| node.id == id).unwrap().disk.memory().fork()
     }
 
-    fn start_as(&mut self, id: u64, only_member: bool) {
+    fn open(&mut self, id: u64, peer: Peer, only_member: bool) -> Result<(), Error> {
         let clock = Arc::clone(&self.clock);
         let (log_segment_bytes, durability) = (self.segment_bytes, self.durability);
         let node = self.node_mut(id);
         let options = RaftOptions {
-            peer: Self::peer(id),
+            peer,
             transport: Arc::clone(&node.end) as Arc<dyn Transport>,
             seed: id,
             clock,
@@ -158,7 +163,8 @@ impl Cluster {
             ..common::inline(durability)
         };
         let disk = Arc::clone(&node.disk) as Arc<dyn Disk>;
-        node.store = Some(common::open(disk, &options).unwrap());
+        node.store = Some(common::open(disk, &options)?);
+        Ok(())
     }
 
     pub(crate) fn stop(&mut self, id: u64) {

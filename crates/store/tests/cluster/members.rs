@@ -1,6 +1,8 @@
 //! What a server says of the members, and what it learns of them.
 
-use kallisto_store::{Error, MemberChange, MemberRole, Peer, Replicated, Store};
+use kallisto_store::{
+    Announcement, Error, MemberChange, MemberRole, Peer, PeerClash, Replicated, Store,
+};
 
 use crate::common::put;
 use crate::harness::Cluster;
@@ -95,6 +97,54 @@ fn what_is_no_news_of_a_member_changes_nothing() {
     }
     (0..50).for_each(|_| cluster.tick());
     assert_eq!((last_index(&cluster), cluster.store(leader).members().len()), before);
+}
+
+/// Two members of one name cannot be told apart by whoever removes one, and of two at one address nobody reaches both.
+#[test]
+fn no_member_takes_the_name_or_the_address_of_another() {
+    let cluster = Cluster::of_three();
+    let leader = cluster.leader().unwrap();
+    let (store, other) = (cluster.store(leader), leader % 3 + 1);
+    let known = Cluster::peer(leader);
+    let before = (last_index(&cluster), store.members());
+    for (said, what) in [
+        (Peer { name: known.name.clone(), ..Cluster::peer(other) }, PeerClash::Name),
+        (
+            Peer { cluster_address: known.cluster_address.clone(), ..Cluster::peer(other) },
+            PeerClash::ClusterAddress,
+        ),
+    ] {
+        let taken = Announcement::Taken { what, by: known.clone() };
+        assert_eq!(store.announced(&said), taken);
+        store.meet(said.clone());
+        // Nor by any other way.
+        for id in [other, 9] {
+            let put = MemberChange::Put(Peer { id, ..said.clone() }, MemberRole::Voter);
+            let refused = cluster.decide(store.change(vec![put]));
+            assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+        }
+    }
+    (0..50).for_each(|_| cluster.tick());
+    let peers = |members: Vec<kallisto_store::Member>| -> Vec<Peer> {
+        members.into_iter().map(|member| member.peer).collect()
+    };
+    assert_eq!((last_index(&cluster), peers(store.members())), (before.0, peers(before.1)));
+    // Whoever goes leaves both to the next.
+    let gone = other % 3 + 1;
+    let gone = if gone == leader { gone % 3 + 1 } else { gone };
+    let next = Peer { id: 9, ..Cluster::peer(gone) };
+    let changes = vec![MemberChange::Remove(gone), MemberChange::Put(next, MemberRole::Learner)];
+    cluster.decide(store.change(changes)).unwrap();
+}
+
+#[test]
+fn a_server_does_not_start_under_the_name_of_another_member() {
+    let mut cluster = Cluster::of_three();
+    cluster.write("key");
+    cluster.stop(3);
+    let refused = cluster.start_as(3, &Cluster::peer(2).name).unwrap_err();
+    assert!(matches!(&refused, Error::Unavailable(why) if why.contains("node-2")), "{refused:?}");
+    cluster.start_as(3, "other").unwrap();
 }
 
 #[test]

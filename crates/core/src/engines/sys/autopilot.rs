@@ -16,7 +16,7 @@ use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::cluster;
-use crate::cluster::quorum::member_name;
+use crate::cluster::quorum::{member_name, member_number};
 use crate::cluster::report::MemberStatus;
 use crate::metrics::observed::MemberHealth;
 use crate::platform::cluster_port::MemberReport;
@@ -245,7 +245,12 @@ pub(super) async fn state(
         if let (true, Json::Object(server)) = (sealed.contains(&member.peer.id), &mut server) {
             server.insert("sealed".to_owned(), true.into());
         }
-        servers.insert(member_name(&member.peer), server);
+        // Two of one name there may be where an earlier release let one in.
+        let mut name = member_name(&member.peer);
+        if servers.contains_key(&name) {
+            name = member_number(&member.peer);
+        }
+        servers.insert(name, server);
     }
     let leader = members.iter().find(|member| member.peer.id == leadership.leader_id);
     Ok(Response::data(&Json::object([

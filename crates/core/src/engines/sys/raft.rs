@@ -11,7 +11,7 @@ use crate::api::response::{Logical, Response};
 use crate::backup::{self, Check};
 use crate::caller::call::AuthorizedCall;
 use crate::cluster;
-use crate::cluster::quorum::member_name;
+use crate::cluster::quorum::{member_name, member_number};
 use crate::dispatch::route_handler::RouteCall;
 use crate::platform::cluster_port::JoinTarget;
 use crate::state::Core;
@@ -225,7 +225,19 @@ fn find(cluster: &dyn Replicated, call: &AuthorizedCall<'_, '_>) -> Result<Optio
     if asked.is_empty() {
         return Err(Error::invalid("no server id provided"));
     }
-    Ok(cluster.members().into_iter().find(|member| member_name(&member.peer) == asked))
+    let is_asked = |member: &Member| {
+        member_name(&member.peer) == asked || member_number(&member.peer) == asked
+    };
+    let mut found: Vec<Member> = cluster.members().into_iter().filter(is_asked).collect();
+    if found.len() > 1 {
+        let numbers: Vec<String> = found.iter().map(|one| member_number(&one.peer)).collect();
+        return Err(Error::invalid(format!(
+            "{} members are named {asked}: name one by its number, which are {}",
+            found.len(),
+            numbers.join(", ")
+        )));
+    }
+    Ok(found.pop())
 }
 
 pub(super) async fn remove(run: &RouteCall<'_>) -> Result<Response, Error> {

@@ -36,6 +36,10 @@ impl Driver {
             promise.keep(Err(Error::Unavailable("a cluster keeps one voter".into())));
             return;
         }
+        if let Some(why) = clash(&self.shared.machine.directory(), changes) {
+            promise.keep(Err(Error::Unavailable(why)));
+            return;
+        }
         match self.node.propose_change(members::propose(changes)) {
             Some(spot) => self.proposed.push_back((spot, promise)),
             None => promise.keep(Err(Error::Busy)),
@@ -156,8 +160,12 @@ impl Driver {
         }
     }
 
-    /// A leader whose name or address changed says so; followers tell their leader.
+    /// A server that is alone says by itself that its name or address changed. Where there are others, a new address is tried first, whoever leads
+    /// ([`crate::Replicated::announced`]).
     pub(super) fn describe_own(&mut self) {
+        if self.node.members_count() > 1 {
+            return;
+        }
         let term = self.node.standing().term;
         let own = Peer { id: self.node.id(), ..self.shared.own.clone() };
         let known = self.shared.machine.directory();
@@ -170,4 +178,24 @@ impl Driver {
             self.described = term;
         }
     }
+}
+
+/// Why these changes would give two members one name or one address. Who has had both before keeps them.
+fn clash(directory: &[Peer], changes: &[MemberChange]) -> Option<String> {
+    let mut peers = directory.to_vec();
+    for change in changes {
+        match change {
+            MemberChange::Remove(id) => peers.retain(|peer| peer.id != *id),
+            MemberChange::Put(peer, _) => {
+                let is_known =
+                    peers.iter().any(|known| known.id == peer.id && peer.is_as_known(known));
+                if let Some((what, by)) = peer.clash(&peers).filter(|_| !is_known) {
+                    return Some(format!("the {what} of {} is that of {}", peer.name, by.name));
+                }
+                peers.retain(|known| known.id != peer.id);
+                peers.push(peer.clone());
+            }
+        }
+    }
+    None
 }

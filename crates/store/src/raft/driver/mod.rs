@@ -43,6 +43,11 @@ use crate::{Candidacy, Durability, Error};
 /// its description.
 const TURN_FRAMES: usize = 16;
 
+/// Whether a message asks for a vote.
+fn asks_for_vote(message: &Message) -> bool {
+    matches!(message.msg_type, MessageType::MsgRequestVote | MessageType::MsgRequestPreVote)
+}
+
 /// What a message may have written to the log.
 fn log_bytes(message: &Message) -> usize {
     let entries = message.entries.iter().map(|entry| entry.data.len() + ENTRY_HEADER_BYTES);
@@ -224,7 +229,10 @@ impl Driver {
     fn message(&mut self, mut message: Message) -> Result<(), Error> {
         self.hear_if_short(&mut message);
         let now = self.shared.clock.now();
-        lock(&self.shared.members).heard.insert(message.from, now);
+        // Whoever asks a leader for a vote does not hear it: what reaches its leader is not what the leader sends.
+        if !(self.node.leads() && asks_for_vote(&message)) {
+            lock(&self.shared.members).heard.insert(message.from, now);
+        }
         let asked_to_lead = message.msg_type == MessageType::MsgTimeoutNow;
         if asked_to_lead && *lock(&self.shared.candidacy) == Candidacy::Reluctant {
             return Ok(());

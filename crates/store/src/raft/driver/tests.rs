@@ -447,6 +447,23 @@ fn a_voter_counts_as_heard_for_some_elections() {
     assert_eq!(with_room(), [1]);
 }
 
+/// One that the leader does not reach asks for votes again and again, and looks well to nobody.
+#[test]
+fn who_asks_a_leader_for_votes_is_not_heard_by_it() {
+    let bench = Bench::leading_three();
+    bench.clock.advance(SECOND);
+    let silent = |bench: &Bench| bench.store.members()[1].silent_ms;
+    assert_eq!(silent(&bench), Some(1000));
+    let term = bench.driver(|driver| driver.node.standing().term);
+    for msg_type in [MessageType::MsgRequestPreVote, MessageType::MsgRequestVote] {
+        let message = Message { msg_type, from: 2, to: 1, term, ..Message::default() };
+        bench.serve(DriverRequest::Message(message));
+        assert_eq!(silent(&bench), Some(1000), "{msg_type:?}");
+    }
+    bench.acknowledge(2, 0);
+    assert_eq!(silent(&bench), Some(0));
+}
+
 #[test]
 fn only_answers_say_whether_a_member_is_short() {
     let bench = Bench::leading_three();

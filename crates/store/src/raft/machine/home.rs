@@ -31,7 +31,7 @@ impl EngineHome {
             .and_then(|()| self.disk.sync_dir(&self.dir))
             .map_err(|error| match kallisto_lsm::is_full(&error) {
                 true => Error::Full(format!("make an engine: {error}")),
-                false => Error::Unavailable(format!("make an engine: {error}")),
+                false => Error::Io(format!("make an engine: {error}")),
             })?;
         Ok(Engine::open(Arc::clone(&self.disk), self.engine_dir(engine), options)?)
     }
