@@ -154,7 +154,7 @@ fn progress(bytes: u64) -> ProgressBar {
 fn refused(path: &Path, fault: &NotWhole, format: OutputFormat) -> Result<Outcome, Error> {
     let text = fault.to_string();
     if format == OutputFormat::Table {
-        let text = format!("{}: not a whole snapshot: {text}\n", path.display());
+        let text = format!("{}: not a snapshot that can be restored: {text}\n", path.display());
         return Ok(Outcome::default().with_notice(&text).with_code(EXIT_SERVER));
     }
     let map: Map = [("whole".to_owned(), false.into()), ("error".to_owned(), text.into())].into();
