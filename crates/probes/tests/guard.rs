@@ -29,8 +29,17 @@ const THERE: &str = "127.0.0.2";
 
 type Outcome = Result<ProbeAnswer, ProbeFailure>;
 
+/// A port where nobody listens, below those that the system gives to whoever asks for none or calls somebody (`ip_local_port_range` begins at 32768): it
+/// is to be free at other addresses, and a moment later, too.
 fn free_port() -> u16 {
-    TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap().port()
+    static GIVEN: AtomicUsize = AtomicUsize::new(0);
+    let start = std::process::id() as usize * 97;
+    let ports = std::iter::repeat_with(|| {
+        let at = start + GIVEN.fetch_add(1, Ordering::Relaxed);
+        u16::try_from(20_000 + at % 12_000).unwrap()
+    });
+    let mut free = ports.filter(|port| TcpListener::bind((HERE, *port)).is_ok());
+    free.next().unwrap()
 }
 
 /// What is asked: a server, the ports, and the name server.
