@@ -24,8 +24,8 @@ fn spawn(directory: &Directory, config: &str) -> Server {
 /// Where the members are reached, as one of them says.
 fn addresses(server: &Server, keys: &Keys) -> Vec<String> {
     let reply = server.client(&keys.root).get("sys/storage/raft/configuration").good();
-    let parts = reply.body.split(r#""address":""#).skip(1);
-    parts.map(|part| part.split('"').next().unwrap().to_owned()).collect()
+    let address = |place: usize| reply.at(&format!("data.config.servers.{place}.address"));
+    (0..).map(address).take_while(|address| !address.is_empty()).collect()
 }
 
 #[test]
