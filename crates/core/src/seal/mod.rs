@@ -26,7 +26,7 @@ pub(crate) mod tickets;
 mod undo;
 mod unseal;
 
-use kallisto_store::Record;
+use kallisto_store::{Batch, Record};
 
 use crate::api::error::Error;
 use crate::cluster;
@@ -98,6 +98,21 @@ impl Core {
 
     fn seal_record(&self) -> Result<Option<Record>, Error> {
         Ok(self.store.get(&keys::seal_config())?)
+    }
+
+    /// Commits a change of the seal's record, and returns when most servers have it written down as committed: with that they
+    /// begin if all of them are killed, since sealed servers elect nobody who could tell them.
+    async fn commit_seal(&self, batch: Batch) -> Result<(), Error> {
+        self.store.commit(batch).await?;
+        let others = self.store.replicated().filter(|cluster| !cluster.is_alone());
+        // Each entry of the log comes with how far it is committed before.
+        if others.is_some_and(|cluster| !cluster.shares_records())
+            && let Err(error) = self.store.commit(Batch::new()).await
+        {
+            // The change counts. A new leader writes down the same, a moment later.
+            tracing::warn!(%error, "other servers may not know yet that the seal was changed");
+        }
+        Ok(())
     }
 
     /// The same, where its absence is a refusal.

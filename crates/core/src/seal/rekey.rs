@@ -242,7 +242,7 @@ impl Core {
         batch.expect(keys::seal_config(), record.seqno);
         let after = config.encode();
         batch.put(keys::seal_config(), after.clone());
-        self.store.commit(batch).await?;
+        self.commit_seal(batch).await?;
         self.seal.progress().rekey = None;
         tracing::info!(shares = config.shares, threshold = config.threshold, "rekeyed");
         Ok(SealOutcome::Rekey { before: record.value.to_vec(), after, kept })

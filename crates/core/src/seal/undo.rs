@@ -36,7 +36,7 @@ impl Core {
                 let mut batch = Batch::new();
                 batch.expect(keys::seal_config(), record.seqno);
                 batch.put(keys::seal_config(), before);
-                self.store.commit(batch).await?;
+                self.commit_seal(batch).await?;
                 if let Some(kept) = kept {
                     self.keep_replaced(kept).await?;
                 }

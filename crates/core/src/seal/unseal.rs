@@ -190,7 +190,7 @@ impl Core {
         let mut batch = Batch::new();
         batch.expect(keys::seal_config(), record.seqno);
         batch.put(keys::seal_config(), renewed.encode());
-        self.store.commit(batch).await?;
+        self.commit_seal(batch).await?;
         Ok(())
     }
 

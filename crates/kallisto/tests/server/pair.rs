@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::ports::free_address;
-use crate::support::{Directory, Keys, Server, run, until};
+use crate::support::{Directory, Keys, Server, run, share_of, until};
 
 /// The second server ends with this code when it is asked to end by itself.
 const EXIT_DOWN: i32 = 1;
@@ -44,7 +44,7 @@ pub(crate) fn start_with(
     let two = Server::spawn(directory, environment, &arguments);
     let body = format!(r#"{{"leader_api_addr":"http://{}"}}"#, one.address);
     two.anyone().send("POST", "sys/storage/raft/join", &body).good();
-    let share = crate::support::share_of(&keys.shares[0]);
+    let share = share_of(&keys.shares[0]);
     until("the second to be unsealed", || {
         two.anyone().send("PUT", "sys/unseal", &share);
         !two.is_sealed()
@@ -93,6 +93,36 @@ fn a_member_that_is_told_to_join_again_has_joined() {
     let refused = alone.anyone().send("POST", "sys/storage/raft/join", &body);
     assert_eq!(refused.status, 400, "{}", refused.body);
     assert!(refused.body.contains("this server is initialized"), "{}", refused.body);
+}
+
+/// Nobody is elected before one of them is unsealed, so what each has written down says which share that takes.
+#[test]
+fn the_new_share_counts_though_all_servers_are_killed_right_after_the_rekey() {
+    let directory = Directory::new("pair-rekeyed");
+    let (one, two, keys) = start(&directory, &[]);
+    let old = &keys.shares[0];
+    let new = crate::restore::rekey(&one, &keys.root, "rekey", old, false);
+    one.end(Signal::KILL);
+    two.end(Signal::KILL);
+    let again = ["server.hcl", "two.hcl"].map(|config| {
+        let path = directory.join(config);
+        Server::spawn(&directory, &[], &[&format!("-config={}", path.display())])
+    });
+    for server in &again {
+        let refused = server.anyone().send("PUT", "sys/unseal", &share_of(old));
+        assert_eq!(refused.status, 400, "{}", refused.body);
+    }
+    for server in &again {
+        until("the new share to unseal it", || {
+            server.anyone().send("PUT", "sys/unseal", &share_of(&new)).at("sealed") == "false"
+        });
+    }
+    let [one, two] = again;
+    until("one of them to lead", || {
+        one.client(&keys.root).send("PUT", "sys/mounts/kv", r#"{"type":"kv"}"#).status == 204
+    });
+    two.stop();
+    one.stop();
 }
 
 /// What was asked, the status and text of the answer, and how long it took.

@@ -37,7 +37,7 @@ fn snapshot(server: &Server, token: &str, words: &[&str], file: &Path) {
 
 /// Rekeys with one share to one share, which is encrypted to a holder and kept where `kept` says so.
 #[track_caller]
-fn rekey(server: &Server, root: &str, route: &str, share: &str, kept: bool) -> String {
+pub(crate) fn rekey(server: &Server, root: &str, route: &str, share: &str, kept: bool) -> String {
     let mut client = server.client(root);
     let holders = match kept {
         true => format!(r#","pgp_keys":["{HOLDER}"],"backup":true"#),

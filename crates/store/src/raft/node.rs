@@ -433,6 +433,11 @@ impl RaftNode {
         self.raw.mut_store().compact(index.min(applied));
     }
 
+    /// What is to be durable of the node, while all of its log was given out to be written: how far it is committed says nothing of entries that are not.
+    pub(crate) fn settled(&self) -> Option<&HardState> {
+        (!self.raw.has_ready()).then(|| self.raw.store().hard_state())
+    }
+
     /// The last entry that was handed out.
     pub(crate) fn handed_out(&self) -> u64 {
         self.handed_out

@@ -100,6 +100,41 @@ fn a_follower_that_lost_entries_follows_another_leader() {
     cluster.assert_replicas_are_equal();
 }
 
+/// All are killed, and start as they were.
+fn kill_all(cluster: &mut Cluster) {
+    let disks = [1, 2, 3].map(|id| cluster.disk(id));
+    for (id, disk) in (1..).zip(&disks) {
+        cluster.put_back(id, disk);
+    }
+    // Once each, so that they apply what they have and nobody stands for election.
+    cluster.running().for_each(|(_, store)| store.turn());
+    assert_eq!(cluster.leader(), None);
+}
+
+/// Sealed servers elect nobody who could tell them, and their seal is a record like others.
+#[test]
+fn servers_that_were_all_killed_know_what_was_committed_before_anybody_leads() {
+    let mut cluster = Cluster::of_three();
+    cluster.write("last");
+    (0..5).for_each(|_| cluster.tick());
+    kill_all(&mut cluster);
+    for id in [1, 2, 3] {
+        assert!(cluster.store(id).get(b"last").unwrap().is_some(), "server {id}");
+    }
+}
+
+/// The same at once, where another commit came after.
+#[test]
+fn most_of_those_that_were_all_killed_know_what_was_followed_by_another_commit() {
+    let mut cluster = Cluster::of_three();
+    cluster.write("last");
+    let leader = cluster.leader().unwrap();
+    cluster.decide(cluster.store(leader).commit(Batch::new())).unwrap();
+    kill_all(&mut cluster);
+    let knows = |id: &u64| cluster.store(*id).get(b"last").unwrap().is_some();
+    assert!([1, 2, 3].iter().filter(|id| knows(id)).count() >= 2);
+}
+
 /// What a full disk refuses a secret it does not refuse a revocation, whoever of three has how much room.
 #[test]
 fn what_is_essential_is_taken_while_most_disks_are_full() {

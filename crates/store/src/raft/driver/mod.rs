@@ -70,6 +70,8 @@ pub(crate) struct Driver {
     gathered: usize,
     /// What a sync takes lately.
     sync_time: Duration,
+    /// When something was last written to the log.
+    written: Duration,
     /// Commits of this turn that are not proposed yet.
     group: Vec<(Vec<u8>, Promise)>,
     reads: PendingReads,
@@ -99,7 +101,8 @@ impl Driver {
         mode: Durability,
         seed: u64,
     ) -> Self {
-        let next_tick = shared.clock.now() + shared.tick;
+        let now = shared.clock.now();
+        let next_tick = now + shared.tick;
         Self {
             shared,
             node,
@@ -110,6 +113,7 @@ impl Driver {
             next_tick,
             gathered: 0,
             sync_time: Duration::ZERO,
+            written: now,
             group: Vec::new(),
             reads: PendingReads::new(seed),
             transfers: Vec::new(),
@@ -189,6 +193,7 @@ impl Driver {
         self.ask_reads();
         self.pump()?;
         self.sync_if_due()?;
+        self.note_commit()?;
         self.settle_leadership();
         self.give_up_undecided();
         self.refuse_stalled();
@@ -389,6 +394,7 @@ impl Driver {
         let mut log = lock(&self.shared.log);
         let segment = log.segment();
         let places = log.append(&output.append, &output.hard_state, now)?;
+        self.written = now;
         let due = log.sync_due(self.mode).is_some_and(|due| due <= now);
         if due || output.has_new_vote {
             let began = self.shared.clock.now();
@@ -403,6 +409,26 @@ impl Driver {
         }
         let spots = output.append.iter().map(|e| LogPosition { index: e.index, term: e.term });
         Ok(spots.zip(places).collect())
+    }
+
+    /// Writes down how far the log is committed, where nothing was written for a tick: it goes with entries otherwise. When all servers were killed,
+    /// those that are sealed have no leader who could tell them, and go by it.
+    fn note_commit(&mut self) -> Result<(), Error> {
+        let now = self.shared.clock.now();
+        if self.node.leads_alone() || now < self.written + self.shared.tick {
+            return Ok(());
+        }
+        let known = self.node.settled().filter(|state| {
+            state.commit > lock(&self.shared.log).hard_state().commit
+        });
+        let Some(known) = known.cloned() else { return Ok(()) };
+        if self.has_room(0)? {
+            let mut log = lock(&self.shared.log);
+            log.append(&[], &known, now)?;
+            log.sync()?;
+            self.written = now;
+        }
+        Ok(())
     }
 
     fn hand_over(&mut self, committed: Vec<Committed>) {

@@ -311,6 +311,11 @@ impl RaftLog {
         }
     }
 
+    /// The hard state that was written last.
+    pub(crate) const fn hard_state(&self) -> &HardState {
+        &self.hard_state
+    }
+
     /// The segment being written.
     pub(crate) fn segment(&self) -> u64 {
         self.segment
