@@ -42,7 +42,8 @@ MASKS = [
         (r"\b[0-9a-f]{40}\b", "SHA1"),
         (r"^[A-Za-z0-9]{24}$", "ACCESSOR"),
         (r"vault:v(\d+):[A-Za-z0-9+/=_-]{16,}", r"vault:v\1:TEXT"),
-        (r"-----BEGIN ([A-Z ]+)-----[^-]+-----END [A-Z ]+-----", r"PEM \1"),
+        (r"-----BEGIN ([A-Z0-9 ]+)-----[^-]+-----END [A-Z0-9 ]+-----", r"PEM \1"),
+        (r"\b([0-9a-f]{2}:){15,19}[0-9a-f]{2}\b", "SERIAL-NUMBER"),
         (r"127\.0\.0\.1:\d+", "ADDRESS"),
         # Each parser has words of its own for what is wrong with JSON.
         (r"(failed to decode JSON input: ).*", r"\1WORDS"),
@@ -55,7 +56,7 @@ RANDOM = re.compile(
     r"|keys/\d+|keys_base64/\d+|cluster_name|data/plaintext)$"
 )
 # Numbers that count seconds while the program runs, or tell the time.
-SECONDS = re.compile(r"/(\w*_?ttl|lease_duration|\w*_time|\w+_time_utc|token_ttl|keys/(.*/)?\d+)$")
+SECONDS = re.compile(r"/(\w*_?ttl|lease_duration|expiration|not_before|\w*_time|\w+_time_utc|token_ttl|keys/(.*/)?\d+)$")
 # Members that this server has besides, wherever a version or the settings of a KV mount are shown; docs/api.md has them.
 BESIDES = re.compile(r"(/versions/\d+/\+(created_by|deleted_by|request_id)|/data/\+attribution)$")
 # As many as the machine may keep one of the two waiting for.

@@ -7,7 +7,8 @@ use kallisto_auth::Operation;
 use crate::BoxFuture;
 use crate::error::Error;
 use crate::etag::Etag;
-use crate::json::{Json, write_string, write_u64};
+use crate::json::{Json, write_string, write_strings, write_u64};
+use crate::request_id::RequestId;
 use crate::stream::{Stream, Waiting};
 
 /// The success of a request.
@@ -150,8 +151,47 @@ pub struct LeaseHandle {
 }
 
 impl Logical {
+    /// Appends the envelope around it, led by `members` at the top level.
+    pub fn write_envelope(&self, id: RequestId, members: &[u8], out: &mut Vec<u8>) {
+        // All fields are named: an answer is kept in a wrapping token as its envelope, so what has no place here is lost there.
+        let Self {
+            data,
+            auth,
+            wrap_info,
+            warnings,
+            // [`Self::write_lease`].
+            lease: _,
+            lease_secs: _,
+            // Headers, and what audit records say.
+            etag: _,
+            index: _,
+            touched: _,
+        } = self;
+        out.push(b'{');
+        if !members.is_empty() {
+            out.extend_from_slice(members);
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"request_id\":\"");
+        // A wrapped answer has its own id inside.
+        if wrap_info.is_empty() {
+            id.write(out);
+        }
+        out.extend_from_slice(b"\",");
+        self.write_lease(out);
+        out.extend_from_slice(b",\"data\":");
+        out.extend_from_slice(or_null(data));
+        out.extend_from_slice(b",\"wrap_info\":");
+        out.extend_from_slice(or_null(wrap_info));
+        out.extend_from_slice(b",\"warnings\":");
+        write_strings(warnings, out);
+        out.extend_from_slice(b",\"auth\":");
+        out.extend_from_slice(or_null(auth));
+        out.push(b'}');
+    }
+
     /// Appends what an envelope says of the lease: `"lease_id":"","renewable":false,"lease_duration":0`.
-    pub fn write_lease(&self, out: &mut Vec<u8>) {
+    fn write_lease(&self, out: &mut Vec<u8>) {
         match &self.lease {
             None => out.extend_from_slice(b"\"lease_id\":\"\",\"renewable\":false"),
             Some(lease) => {
@@ -168,6 +208,10 @@ impl Logical {
     }
 }
 
+const fn or_null(text: &[u8]) -> &[u8] {
+    if text.is_empty() { b"null" } else { text }
+}
+
 /// The answer to one of many requests in one.
 #[derive(Debug)]
 pub struct BatchAnswer {
@@ -176,7 +220,57 @@ pub struct BatchAnswer {
     /// Where; the path of a request of its own.
     pub path: String,
     /// What such a request would have been answered.
-    pub answer: Result<Response, Error>,
+    pub answer: Result<BatchPart, Error>,
+}
+
+/// As much of a [`Response`] as the answer to one of many requests has.
+#[derive(Debug)]
+pub enum BatchPart {
+    /// Done, nothing to say.
+    Empty,
+    /// The data as JSON text.
+    Found(Vec<u8>),
+    /// The data of what is gone, which may be nothing.
+    Missing(Vec<u8>),
+}
+
+impl BatchPart {
+    /// What stands for an answer among others.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] for a kind of answer that no part of such a request has.
+    pub fn of(answer: Response) -> Result<Self, Error> {
+        match answer {
+            Response::Empty => Ok(Self::Empty),
+            Response::Logical(logical) => Ok(Self::Found(logical.data)),
+            Response::Missing(logical) => Ok(Self::Missing(logical.data)),
+            Response::MissingEmpty => Ok(Self::Missing(Vec::new())),
+            Response::Accepted(_)
+            | Response::WithStatus { .. }
+            | Response::NotModified { .. }
+            | Response::Each(_)
+            | Response::Stream(_)
+            | Response::Upload(_)
+            | Response::Waiting(_)
+            | Response::Merged(_)
+            | Response::Bare { .. }
+            | Response::Challenge { .. }
+            | Response::Text { .. }
+            | Response::Page { .. }
+            | Response::SeeOther { .. }
+            | Response::Foreign { .. } => {
+                Err(Error::internal(&"an answer that cannot stand among others"))
+            }
+        }
+    }
+
+    /// Its data, if there is any.
+    pub fn data(&self) -> &[u8] {
+        match self {
+            Self::Empty => &[],
+            Self::Found(data) | Self::Missing(data) => data,
+        }
+    }
 }
 
 /// One path that a request touched besides its own.

@@ -47,7 +47,7 @@ pub use options::{
 pub use record::{CommonFields, WholeFields};
 pub use sink::{
     Destinations, FOLLOWED_BLOCK_BYTES, LineBack, LineGroup, LinesAhead, LinesBack, Real, Sink,
-    check_path, file_of,
+    check_file, check_path, file_of,
 };
 pub use subject::{
     AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,

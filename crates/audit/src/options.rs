@@ -3,8 +3,9 @@
 //! Options are text by name. They are kept as they came, so that a listing shows what was given;
 //! what they mean is read here once, and a device is made of nothing else.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::limits::{
@@ -82,6 +83,17 @@ pub enum AuditDestination {
     },
 }
 
+impl AuditDestination {
+    /// The file that it writes, if it writes one. Of a new destination that does, the rest follows: its path is checked, no two devices
+    /// share it, its records can be read, and `operator diagnose` looks at it.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File { path, .. } => Some(path),
+            Self::Stdout | Self::Discard | Self::Socket { .. } | Self::Syslog { .. } => None,
+        }
+    }
+}
+
 /// What kind of socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketTransport {
@@ -103,6 +115,9 @@ const FACILITIES: [&str; 24] = [
 const SEVERITY: u8 = 6;
 const SYSLOG_SOCKET: &str = "/dev/log";
 const TAG_BYTES_MAX: usize = 32;
+/// Most letters that may differ for an unknown option to be taken for a known one, and that are looked at.
+const TYPO_LETTERS_MAX: usize = 2;
+const NAME_LETTERS_MAX: usize = 64;
 
 impl DeviceSpec {
     /// Refuses options that change what records hold and that no device here serves. Not part of [`DeviceSpec::parse`]: a device that was enabled
@@ -129,13 +144,37 @@ impl DeviceSpec {
         if let Some((name, _)) = options.iter().find(|(_, text)| text.len() > OPTION_BYTES_MAX) {
             return Err(format!("option {name:?} is longer than {OPTION_BYTES_MAX} bytes"));
         }
-        let given = NamedOptions(options);
+        Self::read(kind, &NamedOptions { options, asked: RefCell::default() })
+    }
+
+    /// The options that a device of this kind does not know, each in a sentence that says which one may be meant.
+    pub fn unknown_options(kind: &str, options: &DeviceOptions) -> Vec<String> {
+        let given = NamedOptions { options, asked: RefCell::default() };
+        if Self::read(kind, &given).is_err() {
+            // Not all of it was read, and something else is wrong first.
+            return Vec::new();
+        }
+        let asked = given.asked.into_inner();
+        let unknown = options.keys().filter(|name| !asked.contains(name.as_str()));
+        unknown
+            .map(|name| {
+                let meant = asked.iter().map(|known| (letters_apart(name, known), known)).min();
+                let meant = meant.filter(|(letters, _)| *letters <= TYPO_LETTERS_MAX);
+                let meant = meant.map(|(_, known)| format!(": did you mean {known:?}?"));
+                format!("unknown option {name:?}{}", meant.unwrap_or_default())
+            })
+            .collect()
+    }
+
+    /// Reads what is asked for; that is what a device knows.
+    fn read(kind: &str, given: &NamedOptions<'_>) -> Result<Self, String> {
         let destination = match kind {
-            "file" => file(given)?,
-            "socket" => socket(given)?,
-            "syslog" => syslog(given)?,
-            other => return Err(format!("unknown backend type: {other:?}")),
+            "file" => file(given),
+            "socket" => socket(given),
+            "syslog" => syslog(given),
+            other => Err(format!("unknown backend type: {other:?}")),
         };
+        let destination = destination?;
         let layout = match given.text("format").unwrap_or("json") {
             "" | "json" => RecordLayout::Full,
             "compact" => RecordLayout::Compact,
@@ -150,7 +189,7 @@ impl DeviceSpec {
                 "prefix must be at most {PREFIX_BYTES_MAX} bytes, without control characters and {{"
             ));
         }
-        if options.contains_key("filter") || options.contains_key("fallback") {
+        if given.text("filter").is_some() || given.text("fallback").is_some() {
             return Err("the options filter and fallback are not available".to_owned());
         }
         let raw = given.switch("log_raw")?.unwrap_or(false);
@@ -168,16 +207,19 @@ impl DeviceSpec {
     }
 }
 
-/// Options under the names they are known by.
-#[derive(Clone, Copy)]
-struct NamedOptions<'a>(&'a DeviceOptions);
+/// Options under the names they are known by, and which were asked for.
+struct NamedOptions<'a> {
+    options: &'a DeviceOptions,
+    asked: RefCell<BTreeSet<&'static str>>,
+}
 
 impl<'a> NamedOptions<'a> {
-    fn text(self, name: &str) -> Option<&'a str> {
-        self.0.get(name).map(String::as_str)
+    fn text(&self, name: &'static str) -> Option<&'a str> {
+        self.asked.borrow_mut().insert(name);
+        self.options.get(name).map(String::as_str)
     }
 
-    fn switch(self, name: &str) -> Result<Option<bool>, String> {
+    fn switch(&self, name: &'static str) -> Result<Option<bool>, String> {
         match self.text(name) {
             None => Ok(None),
             Some("1" | "t" | "T" | "TRUE" | "true" | "True") => Ok(Some(true)),
@@ -187,8 +229,24 @@ impl<'a> NamedOptions<'a> {
     }
 }
 
-fn file(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
+/// How many letters have to be changed, added or left out to make one word of the other.
+fn letters_apart(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.bytes().enumerate().take(NAME_LETTERS_MAX) {
+        let mut before = std::mem::replace(&mut row[0], at + 1);
+        for (at, known) in other.bytes().enumerate() {
+            let same = before + usize::from(letter != known);
+            before = row[at + 1];
+            row[at + 1] = same.min(before + 1).min(row[at] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+fn file(given: &NamedOptions<'_>) -> Result<AuditDestination, String> {
     let path = given.text("file_path").or(given.text("path")).unwrap_or_default();
+    // It means nothing of what is no file, and is known all the same.
+    given.text("mode");
     let is = |name: &str| path.eq_ignore_ascii_case(name);
     Ok(match path {
         "" => return Err("file_path is required".to_owned()),
@@ -201,7 +259,7 @@ fn file(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
 }
 
 /// Octal permissions; all zeros leave those of the file as they are.
-fn mode(given: NamedOptions<'_>) -> Result<Option<u32>, String> {
+fn mode(given: &NamedOptions<'_>) -> Result<Option<u32>, String> {
     let Some(text) = given.text("mode").filter(|text| !text.is_empty()) else {
         return Ok(Some(0o600));
     };
@@ -214,7 +272,7 @@ fn mode(given: NamedOptions<'_>) -> Result<Option<u32>, String> {
     }
 }
 
-fn socket(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
+fn socket(given: &NamedOptions<'_>) -> Result<AuditDestination, String> {
     let address = given.text("address").unwrap_or_default();
     if address.is_empty() {
         return Err("address is required".to_owned());
@@ -228,7 +286,7 @@ fn socket(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
     Ok(AuditDestination::Socket { transport, address: address.to_owned() })
 }
 
-fn syslog(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
+fn syslog(given: &NamedOptions<'_>) -> Result<AuditDestination, String> {
     let facility = given.text("facility").unwrap_or("AUTH").to_ascii_uppercase();
     let Some(number) = FACILITIES.iter().position(|name| *name == facility) else {
         return Err(format!("invalid syslog facility: {facility}"));
@@ -247,7 +305,7 @@ fn syslog(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
 }
 
 /// A number of seconds, or a duration such as `500ms` or `1m`.
-fn deadline(given: NamedOptions<'_>) -> Result<Duration, String> {
+fn deadline(given: &NamedOptions<'_>) -> Result<Duration, String> {
     let Some(text) = given.text("write_timeout").filter(|text| !text.is_empty()) else {
         return Ok(DEADLINE_DEFAULT);
     };
@@ -309,6 +367,34 @@ mod tests {
             let error = parse(kind, &options).unwrap_err();
             assert!(error.contains(why), "{kind} {options:?}: {error}");
         }
+    }
+
+    #[test]
+    fn options_that_nobody_reads_are_named_with_what_is_meant() {
+        let unknown = |kind: &str, options: &[(&str, &str)]| {
+            let options =
+                options.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+            DeviceSpec::unknown_options(kind, &options.collect())
+        };
+        let all = [
+            ("elide_list_responses", "true"),
+            ("format", "compact"),
+            ("hmac_accessor", "true"),
+            ("log_raw", "true"),
+            ("prefix", "p"),
+            ("write_timeout", "1s"),
+        ];
+        for (kind, own) in [
+            ("file", &[("file_path", "/a"), ("path", "/b"), ("mode", "0600")][..]),
+            ("file", &[("file_path", "stdout"), ("mode", "0600")]),
+            ("socket", &[("address", "h:1"), ("socket_type", "udp")]),
+            ("syslog", &[("facility", "AUTH"), ("tag", "t")]),
+        ] {
+            assert_eq!(unknown(kind, &[&all[..], own].concat()), Vec::<String>::new(), "{kind}");
+        }
+        let meant = "unknown option \"fromat\": did you mean \"format\"?";
+        let said = unknown("file", &[("path", "/a"), ("fromat", "compact"), ("bogus", "1")]);
+        assert_eq!(said, ["unknown option \"bogus\"", meant]);
     }
 
     #[test]

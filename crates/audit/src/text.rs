@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
+use kallisto_duration::rfc3339;
 
 /// Appends `text` as a JSON string.
 pub(crate) fn push_string(text: &str, out: &mut Vec<u8>) {
@@ -61,51 +62,11 @@ fn digit(number: u64) -> u8 {
 
 /// Appends a time as RFC 3339 has it, in UTC and with as many digits of a second as it takes.
 pub(crate) fn push_time(time: Timestamp, out: &mut Vec<u8>) {
-    // Four digits of a year, which all times after 1970 have but the last thousands of years.
-    const SECS_END: u64 = 253_402_300_800;
-    const DAY_SECS: u64 = 86_400;
-    let (secs, nanos) = (u64::try_from(time.as_second()), u64::try_from(time.subsec_nanosecond()));
-    let (Ok(secs @ ..SECS_END), Ok(nanos)) = (secs, nanos) else {
-        return out.extend_from_slice(time.to_string().as_bytes());
-    };
-    let (year, month, day) = date_of(secs / DAY_SECS);
-    let of_day = secs % DAY_SECS;
-    let mut text = *b"0000-00-00T00:00:00.000000000Z";
-    for (place, number) in [
-        (0..4, year),
-        (5..7, month),
-        (8..10, day),
-        (11..13, of_day / 3_600),
-        (14..16, of_day / 60 % 60),
-        (17..19, of_day % 60),
-        (20..29, nanos),
-    ] {
-        let mut rest = number;
-        for place in text[place].iter_mut().rev() {
-            *place = digit(rest);
-            rest /= 10;
-        }
+    let nanos = u32::try_from(time.subsec_nanosecond());
+    let is_written = nanos.is_ok_and(|nanos| rfc3339::push_secs(time.as_second(), nanos, out));
+    if !is_written {
+        out.extend_from_slice(time.to_string().as_bytes());
     }
-    let shown = text[..29].iter().rposition(|&byte| byte != b'0').unwrap_or_default();
-    // The digit that the point would stand before, if there is none behind it.
-    let end = if nanos == 0 { 19 } else { shown + 1 };
-    out.extend_from_slice(&text[..end]);
-    out.push(b'Z');
-}
-
-/// Year, month and day of a day that is so many after the first of 1970, by the algorithm of Howard Hinnant's `civil_from_days`: years that begin in
-/// March have their leap day at the end.
-const fn date_of(days: u64) -> (u64, u64, u64) {
-    const DAYS_TO_1970: u64 = 719_468;
-    const ERA_DAYS: u64 = 146_097;
-    let days = days + DAYS_TO_1970;
-    let (era, of_era) = (days / ERA_DAYS, days % ERA_DAYS);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / (ERA_DAYS - 1)) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (400 * era + year_of_era + (month <= 2) as u64, month, day)
 }
 
 /// Appends bytes as lower-case hexadecimal text.

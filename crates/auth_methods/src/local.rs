@@ -60,6 +60,13 @@ pub(crate) struct LocalUser {
     pub(crate) groups: Vec<String>,
 }
 
+/// A name in a path as it is kept and shown; `None` for what is no name.
+pub(crate) fn spelled(case: NameCase, given: &str) -> Option<String> {
+    let name = case.spelled(given);
+    let is_name = !name.is_empty() && name.len() <= NAME_BYTES_MAX;
+    (is_name && !name.contains(char::is_control)).then_some(name)
+}
+
 /// The record of a name, without its folder.
 fn record_inside(name: &str) -> String {
     let mut record = String::with_capacity(name.len());
@@ -124,12 +131,9 @@ impl LocalNames {
 
     /// The name that a parameter of the path has, and its record.
     pub(crate) fn named(&self, run: &Call<'_>, param: &str) -> Result<(String, String), Error> {
-        let name = (self.case_of)(&run.storage)?.spelled(run.params.get(param));
-        let is_name = !name.is_empty() && name.len() <= NAME_BYTES_MAX;
-        match is_name && !name.contains(char::is_control) {
-            true => Ok((self.record(&name), name)),
-            false => Err(Error::UnsupportedPath),
-        }
+        let name = spelled((self.case_of)(&run.storage)?, run.params.get(param));
+        let name = name.ok_or(Error::UnsupportedPath)?;
+        Ok((self.record(&name), name))
     }
 
     pub(crate) fn read(&self, run: &Call<'_>) -> Result<Response, Error> {

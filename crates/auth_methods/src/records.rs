@@ -8,6 +8,7 @@ use kallisto_api::response::Response;
 use kallisto_engine::Call;
 use kallisto_engine::Storage;
 use kallisto_engine::TokenParams;
+use kallisto_engine::pattern::Params;
 
 /// The name of the record of a configuration.
 const CONFIG: &str = "config";
@@ -142,21 +143,22 @@ impl Roles {
 
     /// Shows the role that the path names.
     pub(super) fn read<R: FieldsRecord>(self, run: &Call<'_>) -> Result<Response, Error> {
-        show::<R>(&run.storage, &self.record(run)?)
+        show::<R>(&run.storage, &self.record(run.params)?)
     }
 
     /// Writes the role that the path names.
     pub(super) async fn write<R: FieldsRecord>(self, run: &Call<'_>) -> Result<Response, Error> {
-        write::<R>(run, &self.record(run)?).await
+        write::<R>(run, &self.record(run.params)?).await
     }
 
     /// Deletes the role that the path names.
     pub(super) async fn delete(self, run: &Call<'_>) -> Result<Response, Error> {
-        run.storage.delete(&self.record(run)?).await.map(|()| Response::Empty)
+        run.storage.delete(&self.record(run.params)?).await.map(|()| Response::Empty)
     }
 
-    fn record(self, run: &Call<'_>) -> Result<String, Error> {
-        Ok(format!("{}{}", self.folder, role_name(run.params.get("role"))?))
+    /// The record of the role that a path names.
+    pub(super) fn record(self, params: Params<'_>) -> Result<String, Error> {
+        Ok(format!("{}{}", self.folder, role_name(params.get("role"))?))
     }
 }
 

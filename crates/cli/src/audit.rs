@@ -248,12 +248,15 @@ impl Verify {
 /// The head and the public key of a device, as the server has them.
 fn chain_on_server(config: &Config, device: &str) -> Result<ExpectedChain, Error> {
     let path = format!("sys/audit-head/{}", device.trim_matches('/'));
-    let data = mounted::read_all(config, &path, "Error asking for the audit device's head")?;
-    let head = format!("{}:{}", cell(&data, "seq"), cell(&data, "hash"));
-    Ok(ExpectedChain {
-        head: ChainHead::parse(&head),
-        key: DevicePublicKey::parse(&cell(&data, "public_key")),
-    })
+    let doing = "Error asking for the audit device's head";
+    let data = mounted::read_all(config, &path, doing)?;
+    let head = ChainHead::parse(&format!("{}:{}", cell(&data, "seq"), cell(&data, "hash")));
+    let key = DevicePublicKey::parse(&cell(&data, "public_key"));
+    // Without both, files would be called sound that were never compared with the server's word.
+    match (head, key) {
+        (Some(head), Some(key)) => Ok(ExpectedChain { head: Some(head), key: Some(key) }),
+        _ => Err(Error::Absent(format!("{doing}: the answer has no head, or no key"))),
+    }
 }
 
 fn sound(config: &Config, lines: u64, verified: &VerifiedChain) -> Result<Outcome, Error> {

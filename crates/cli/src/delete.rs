@@ -33,7 +33,7 @@ impl Delete {
         let config = Config::load(&self.common)?;
         let path = url::clean(&self.path)?;
         let query = pairs::parse_strings(&self.query, &mut PairInputs::process())?;
-        let request = ClientRequest::new(Method::Delete, &path).with_queries(query);
+        let request = ClientRequest::new(Method::Delete, &path).with_queries(query).wrappable();
         let client = Client::new(&config)?;
         match client.send(&request).map_err(Error::doing(format!("Error deleting {path}")))? {
             Some(secret) if secret.says_something() || secret.wrap_info.is_some() => {

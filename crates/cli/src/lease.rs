@@ -1,5 +1,7 @@
 //! `lease`: asking about leases, giving them more time, and ending them.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 
 use kallisto_command::client::{Client, ClientRequest, url};
@@ -49,7 +51,9 @@ impl Lookup {
         let body = Map::from([("lease_id".to_owned(), Json::from(self.id.trim()))]);
         let client = Client::new(&config)?;
         let doing = Error::doing(format!("error looking up lease id {}", self.id));
-        let answer = client.send(&ClientRequest::put("sys/leases/lookup", body)).map_err(doing)?;
+        let answer = client
+            .send(&ClientRequest::put("sys/leases/lookup", body).wrappable())
+            .map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::no_value(&self.id))?;
         output::secret(&answer, &config, None)
     }
@@ -70,18 +74,25 @@ pub(crate) struct Renew {
     common: CommonFlags,
 }
 
+/// Whole seconds, and one for less: none asks for the default.
+fn whole_secs(span: Duration) -> u64 {
+    span.as_secs().max(u64::from(!span.is_zero()))
+}
+
 impl Renew {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let increment = self.increment.as_deref().map(duration::parse).transpose();
         let increment = increment.map_err(|why| Error::usage(format!("-increment: {why}")))?;
         let body = Map::from([
-            ("increment".to_owned(), Json::from(increment.map_or(0, |span| span.as_secs()))),
+            ("increment".to_owned(), Json::from(increment.map_or(0, whole_secs))),
             ("lease_id".to_owned(), Json::from(self.id.trim())),
         ]);
         let client = Client::new(&config)?;
         let doing = Error::doing(format!("Error renewing {}", self.id));
-        let answer = client.send(&ClientRequest::put("sys/leases/renew", body)).map_err(doing)?;
+        let answer = client
+            .send(&ClientRequest::put("sys/leases/renew", body).wrappable())
+            .map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::no_value(&self.id))?;
         output::secret(&answer, &config, None)
     }

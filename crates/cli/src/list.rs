@@ -41,9 +41,6 @@ impl List {
         }
         let client = Client::new(&config)?;
         let doing = format!("Error listing {path}");
-        match client.send(&request).map_err(Error::doing(doing))? {
-            Some(secret) => output::list(&secret, &config, &path),
-            None => output::no_list(&config, &path),
-        }
+        output::listed(client.send(&request.wrappable()), &doing, &config, &path)
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn complete(config: &Config, secret: Secret, given: &[String]) -> Res
         ("mfa_payload".to_owned(), Json::Object(payload)),
     ]);
     let client = Client::new(config)?.without_token();
-    let sent = client.send(&ClientRequest::put("sys/mfa/validate", body));
+    let sent = client.send(&ClientRequest::put("sys/mfa/validate", body).wrappable());
     let shown = sent.map_err(Error::doing(AUTHENTICATING))?;
     shown
         .filter(|shown| shown.auth.is_some() || shown.wrap_info.is_some())

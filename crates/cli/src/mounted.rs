@@ -9,13 +9,14 @@ use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output::{self, Document, OutputFormat, table};
+use kallisto_command::secret::Secret;
 
 /// Reads what is listed at a path.
 pub(super) fn read_all(config: &Config, path: &str, doing: &str) -> Result<Map, Error> {
     let client = Client::new(config)?;
     let answer = client.send(&ClientRequest::get(path)).map_err(Error::doing(doing))?;
     let answer = answer.ok_or_else(|| Error::Absent(absent(doing)))?;
-    Ok(answer.data.unwrap_or_default())
+    Secret::data_of(Some(answer), doing)
 }
 
 /// What there is to say where a server answers that it has no such list. It has one in every namespace.
@@ -111,6 +112,7 @@ fn tell(
     done: &str,
 ) -> Result<Outcome, Error> {
     let client = Client::new(config)?;
-    client.send(request).map_err(Error::doing(doing))?;
-    Ok(output::done(config, done))
+    let answer = client.send(request).map_err(Error::doing(doing))?;
+    let notice = answer.map(|answer| output::warnings(&answer)).unwrap_or_default();
+    Ok(output::done(config, done).with_notice(&notice))
 }

@@ -12,7 +12,8 @@ use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output;
+use kallisto_command::output::{self, Document, OutputFormat};
+use kallisto_command::secret::Secret;
 
 const DOING: &str = "Error with namespaces";
 const ROUTE: &str = "sys/namespaces";
@@ -229,7 +230,14 @@ fn print(
     let client = Client::new(&config)?;
     let answer = client.send(request).map_err(Error::doing(DOING))?;
     let answer = answer.ok_or_else(|| Error::Absent("Namespace not found".to_owned()))?;
-    output::secret(&answer, &config, field.field.as_deref())
+    let answer = Secret::with_data(Some(answer), DOING)?;
+    match (field.field.as_deref(), config.format) {
+        (None, OutputFormat::Json | OutputFormat::Yaml) => {
+            let data = Secret::data_of(Some(answer), DOING)?;
+            Ok(Outcome::print(Document::Object(&data).to_text(config.format)?))
+        }
+        (field, _) => output::secret(&answer, &config, field),
+    }
 }
 
 /// Metadata from the command line.

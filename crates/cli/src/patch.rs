@@ -37,7 +37,7 @@ impl Patch {
         let request = ClientRequest::new(Method::Patch, &path).with_body(&body);
         let client = Client::new(&config)?;
         let doing = format!("Error patching data at {path}");
-        match client.send(&request).map_err(Error::doing(doing))? {
+        match client.send(&request.wrappable()).map_err(Error::doing(doing))? {
             None => Ok(output::done(&config, &format!("Success! Data patched at: {path}"))),
             Some(secret) => output::secret(&secret, &config, self.field.field.as_deref()),
         }

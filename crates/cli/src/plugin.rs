@@ -9,6 +9,7 @@ use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output::{Document, OutputFormat, field, table};
+use kallisto_command::secret::Secret;
 
 /// The types of engines.
 const TYPES: [&str; 3] = ["auth", "database", "secret"];
@@ -64,9 +65,9 @@ impl List {
         let config = Config::load(&self.common)?;
         self.kind.as_deref().map(check_type).transpose()?;
         let client = Client::new(&config)?;
-        let doing = Error::doing("Error listing available plugins");
-        let answer = client.send(&ClientRequest::get("sys/plugins/catalog")).map_err(doing)?;
-        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+        let doing = "Error listing available plugins";
+        let answer = client.send(&ClientRequest::get("sys/plugins/catalog"));
+        let data = Secret::data_of(answer.map_err(Error::doing(doing))?, doing)?;
         if config.format != OutputFormat::Table {
             let kept = self.kept(data);
             return Ok(Outcome::print(Document::Object(&kept).to_text(config.format)?));
@@ -137,12 +138,13 @@ impl Info {
         check_type(&self.kind)?;
         let path = url::clean(&format!("sys/plugins/catalog/{}/{}", self.kind, self.name))?;
         let client = Client::new(&config)?;
-        let doing = Error::doing(format!("Error reading plugin named {}", self.name));
-        let answer = client.send(&ClientRequest::get(&path)).map_err(doing)?;
+        let doing = format!("Error reading plugin named {}", self.name);
+        let answer =
+            client.send(&ClientRequest::get(&path)).map_err(Error::doing(doing.clone()))?;
         let answer = answer.ok_or_else(|| {
             Error::Absent(format!("No {} engine is called {}", self.kind, self.name))
         })?;
-        let mut plugin = answer.data.unwrap_or_default();
+        let mut plugin = Secret::data_of(Some(answer), &doing)?;
         plugin.retain(|name, _| SHOWN.contains(&name.as_str()));
         match (self.field.field.as_deref(), config.format) {
             (Some(field), _) => field::of_map(&plugin, field, &config),

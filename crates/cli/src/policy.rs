@@ -12,6 +12,7 @@ use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output::{self, Document, OutputFormat};
+use kallisto_command::secret::Secret;
 
 const DOING: &str = "Error with policies";
 
@@ -61,13 +62,13 @@ impl List {
         let request = ClientRequest::list("sys/policies/acl");
         let answer = client.send(&request).map_err(Error::doing(DOING))?;
         let answer = answer.ok_or_else(|| Error::Absent(mounted::absent(DOING)))?;
-        let data = answer.data.unwrap_or_default();
-        let names = data.get("keys").cloned().unwrap_or(Json::Null);
+        let Some(names @ Json::Array(listed)) = answer.datum("keys") else {
+            return Err(Error::empty_answer(DOING));
+        };
         if config.format != OutputFormat::Table {
-            return Ok(Outcome::print(Document::Value(&names).to_text(config.format)?));
+            return Ok(Outcome::print(Document::Value(names).to_text(config.format)?));
         }
-        let Json::Array(names) = names else { return Ok(Outcome::default()) };
-        let lines = names.iter().filter_map(Json::as_str).map(|name| format!("{name}\n"));
+        let lines = listed.iter().filter_map(Json::as_str).map(|name| format!("{name}\n"));
         Ok(Outcome::print(lines.collect::<String>()))
     }
 }
@@ -89,11 +90,12 @@ impl Named {
         let answer = client.send(&ClientRequest::get(&path(&self.name)?));
         let answer = answer.map_err(Error::doing(DOING))?;
         let absent = || Error::Absent(format!("No policy named: {}", self.name));
-        let data = answer.and_then(|answer| answer.data).ok_or_else(absent)?;
+        let data = Secret::data_of(Some(answer.ok_or_else(absent)?), DOING)?;
         if config.format != OutputFormat::Table {
             return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
         }
-        let text = data.get("policy").and_then(Json::as_str).ok_or_else(absent)?;
+        let text = data.get("policy").and_then(Json::as_str);
+        let text = text.ok_or_else(|| Error::empty_answer(DOING))?;
         Ok(Outcome::line(text.trim()))
     }
 
@@ -225,23 +227,21 @@ impl Explain {
         let client = Client::new(&config)?;
         let request = ClientRequest::new(Method::Post, "sys/policies/explain");
         let answer = client.send(&request.with_body(&Json::Object(body)));
-        let answer = answer.map_err(Error::doing("Error explaining"))?;
-        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+        let doing = "Error explaining";
+        let data = Secret::data_of(answer.map_err(Error::doing(doing))?, doing)?;
+        let is_allowed = Secret::flag_of(&data, "allowed", doing)?;
         if config.format != OutputFormat::Table {
             return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
         }
-        Ok(Outcome::print(explanation(&data, &self.capability, &self.path)))
+        Ok(Outcome::print(explanation(&data, is_allowed, &self.capability, &self.path)))
     }
 }
 
 /// An explanation as sentences.
-fn explanation(data: &Map, capability: &str, path: &str) -> String {
+fn explanation(data: &Map, is_allowed: bool, capability: &str, path: &str) -> String {
     let text =
         |map: &Map, name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
-    let verdict = match data.get("allowed") {
-        Some(Json::Bool(true)) => "granted",
-        _ => "denied",
-    };
+    let verdict = if is_allowed { "granted" } else { "denied" };
     let mut sentences = format!("{capability} {path}: {verdict}, {}\n", text(data, "reason"));
     if let Some(rule) = data.get("decided_by").and_then(Json::as_object) {
         sentences.push_str(&format!("  decided by  {}\n", rule_line(rule)));

@@ -33,7 +33,7 @@ impl Read {
         let config = Config::load_raw(&self.common)?;
         let path = url::clean(&self.path)?;
         let query = pairs::parse_strings(&self.query, &mut PairInputs::process())?;
-        let request = ClientRequest::get(&path).with_queries(query);
+        let request = ClientRequest::get(&path).with_queries(query).wrappable();
         let client = Client::new(&config)?;
         if config.format == OutputFormat::Raw {
             let doing = format!("Error reading: {path}");
@@ -42,7 +42,7 @@ impl Read {
             return Ok(Outcome::print(body));
         }
         let doing = format!("Error reading {path}");
-        let secret = client.send(&request).map_err(Error::doing(doing))?;
+        let secret = client.send(&request).map_err(Error::reading(doing, &path))?;
         let secret = secret.ok_or_else(|| Error::no_value(&path))?;
         output::secret(&secret, &config, self.field.field.as_deref())
     }

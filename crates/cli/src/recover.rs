@@ -60,7 +60,8 @@ impl Recover {
         }
         let request = ClientRequest::put(ROUTE, self.body());
         let doing = Error::doing_at(format!("Error recovering {}", self.path), &self.path);
-        let answer = client.send(&request).map_err(doing)?.unwrap_or_default();
+        let answer = client.send(&request).map_err(doing)?;
+        let answer = Secret::with_data(answer, "Error recovering")?;
         if config.format != OutputFormat::Table {
             return output::secret(&answer, &config, None);
         }

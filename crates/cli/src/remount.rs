@@ -9,6 +9,7 @@ use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output;
+use kallisto_command::secret::Secret;
 
 /// How often the server is asked whether a move has ended, and the pause between.
 const ASKS_MAX: u32 = 600;
@@ -37,10 +38,11 @@ impl Move {
         let body =
             Map::from([("from".to_owned(), Json::from(from)), ("to".to_owned(), Json::from(to))]);
         let what = format!("secrets engine {from}/ to {to}/");
-        let doing = Error::doing(format!("Error moving {what}"));
-        let answer = client.send(&ClientRequest::put("sys/remount", body)).map_err(doing)?;
-        let answer = answer.unwrap_or_default();
-        let id = answer.datum("migration_id").and_then(Json::as_str).unwrap_or_default();
+        let doing = format!("Error moving {what}");
+        let answer = client.send(&ClientRequest::put("sys/remount", body));
+        let data = Secret::data_of(answer.map_err(Error::doing(doing.clone()))?, &doing)?;
+        let id = data.get("migration_id").and_then(Json::as_str);
+        let id = id.ok_or_else(|| Error::empty_answer(&doing))?;
         let status = await_end(&client, id)?;
         if status != "success" {
             return Err(Error::Absent(format!(

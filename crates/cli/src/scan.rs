@@ -28,9 +28,7 @@ impl Scan {
         let path = url::clean(&self.path)?;
         let client = Client::new(&config)?;
         let doing = format!("Error scanning {path}");
-        match client.send(&ClientRequest::scan(&path)).map_err(Error::doing(doing))? {
-            Some(secret) => output::list(&secret, &config, &path),
-            None => output::no_list(&config, &path),
-        }
+        let request = ClientRequest::scan(&path).wrappable();
+        output::listed(client.send(&request), &doing, &config, &path)
     }
 }

@@ -77,10 +77,9 @@ impl Status {
     fn ask(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let state = bare(
-            client.send(&ClientRequest::get("sys/seal-status")),
-            "Error checking seal status",
-        )?;
+        let doing = "Error checking seal status";
+        let state = bare(client.send(&ClientRequest::get("sys/seal-status")), doing)?;
+        Secret::flag_of(&state, "sealed", doing)?;
         of_seal(state, &client, &config, self.field.field.as_deref())
     }
 }
@@ -114,9 +113,7 @@ fn bare(
     result: Result<Option<Secret>, kallisto_command::client::error::ClientError>,
     doing: &str,
 ) -> Result<Map, Error> {
-    let secret = result.map_err(Error::doing(doing))?;
-    let data = secret.and_then(|secret| secret.data);
-    data.ok_or_else(|| Error::Absent(format!("{doing}: the answer is empty")))
+    Secret::data_of(result.map_err(Error::doing(doing))?, doing)
 }
 
 fn print(state: &Map, config: &Config, wanted: Option<&str>) -> Result<Outcome, Error> {

@@ -37,10 +37,10 @@ impl Unwrap {
         let secret = match (token, config.expose_token()) {
             (Some(token), Some(_)) => {
                 let body = Map::from([("token".to_owned(), Json::from(token))]);
-                client.send(&ClientRequest::put(PATH, body))
+                client.send(&ClientRequest::put(PATH, body).wrappable())
             }
-            (Some(token), None) => client.with_token(token).send(&bare()),
-            (None, _) => client.send(&bare()),
+            (Some(token), None) => client.with_token(token).send(&bare().wrappable()),
+            (None, _) => client.send(&bare().wrappable()),
         };
         let secret = secret.map_err(Error::doing("Error unwrapping"))?;
         let Some(secret) = secret else {
@@ -56,7 +56,7 @@ impl Unwrap {
 
 /// What is inside `token`, for a login that came wrapped.
 pub(crate) fn unwrap_with(client: Client<'_>, token: &str) -> Result<Option<Secret>, Error> {
-    let result = client.with_token(token).send(&bare().unwrapped());
+    let result = client.with_token(token).send(&bare());
     result.map_err(Error::doing("Error unwrapping"))
 }
 

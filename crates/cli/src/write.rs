@@ -47,7 +47,7 @@ impl Write {
         };
         let client = Client::new(&config)?;
         let doing = format!("Error writing data to {path}");
-        match client.send(&request).map_err(Error::doing(doing))? {
+        match client.send(&request.wrappable()).map_err(Error::doing(doing))? {
             None => Ok(output::done(&config, &format!("Success! Data written to: {path}"))),
             Some(secret) => output::secret(&secret, &config, self.field.field.as_deref()),
         }

@@ -33,6 +33,8 @@ pub enum Error {
     Request(String, Box<ClientError>),
     /// The server has nothing there.
     Absent(String),
+    /// The same, and the hint why.
+    AbsentBecause(String, String),
     /// What is shown instead of sending the request: `-output-curl-string`, `-output-policy`.
     Shown(String),
 }
@@ -71,11 +73,38 @@ impl Error {
         }
     }
 
+    /// The same for what Vault's command line reads: every 404 is nothing there, and the hint says why where the server does.
+    pub fn reading(what: impl Into<String>, path: &str) -> impl FnOnce(ClientError) -> Self {
+        Self::reading_or(what, Self::no_value(path).to_string())
+    }
+
+    /// The same, where `absent` says that there is nothing.
+    pub fn reading_or(
+        what: impl Into<String>,
+        absent: impl Into<String>,
+    ) -> impl FnOnce(ClientError) -> Self {
+        let (doing, absent) = (Self::doing(what), absent.into());
+        move |error| match error.api() {
+            Some(api) if api.status == 404 => {
+                let says = || format!("the server says: {}", api.words());
+                Self::AbsentBecause(absent, api.hint().unwrap_or_else(says))
+            }
+            _ => doing(error),
+        }
+    }
+
+    /// The server answered without what it was asked for, so nothing can be said of that.
+    pub fn empty_answer(doing: &str) -> Self {
+        Self::Absent(format!("{doing}: the answer is empty"))
+    }
+
     /// The exit code of this error: the one place that decides it.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => EXIT_USAGE,
-            Self::Unusable(_) | Self::Request(..) | Self::Absent(_) => EXIT_SERVER,
+            Self::Unusable(_) | Self::Request(..) | Self::Absent(_) | Self::AbsentBecause(..) => {
+                EXIT_SERVER
+            }
             Self::Shown(_) => 0,
         }
     }
@@ -92,6 +121,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Request(_, error) => error.hint(),
+            Self::AbsentBecause(_, why) => Some(why.clone()),
             _ => None,
         }
     }
@@ -106,9 +136,11 @@ impl From<ClientError> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Unusable(text) | Self::Absent(text) | Self::Shown(text) => {
-                f.write_str(text)
-            }
+            Self::Usage(text)
+            | Self::Unusable(text)
+            | Self::Absent(text)
+            | Self::AbsentBecause(text, _)
+            | Self::Shown(text) => f.write_str(text),
             Self::Request(what, error) if what.is_empty() => write!(f, "{error}"),
             Self::Request(what, error) => write!(f, "{what}: {error}"),
         }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use super::error::Error;
 use super::json::{Json, Map, parse_object};
 
 /// The members of the envelope; an object with none of them set is bare.
@@ -96,6 +97,33 @@ impl Secret {
     /// Whether there is more in it than the fact that there is nothing.
     pub fn says_something(&self) -> bool {
         !self.warnings.is_empty() || self.data.as_ref().is_some_and(|data| !data.is_empty())
+    }
+
+    /// The data of an answer that must have some.
+    ///
+    /// # Errors
+    /// It has none, so nothing can be said of what was asked.
+    pub fn data_of(answer: Option<Self>, doing: &str) -> Result<Map, Error> {
+        answer.and_then(|answer| answer.data).ok_or_else(|| Error::empty_answer(doing))
+    }
+
+    /// An answer that must have data.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn with_data(answer: Option<Self>, doing: &str) -> Result<Self, Error> {
+        answer.filter(|answer| answer.data.is_some()).ok_or_else(|| Error::empty_answer(doing))
+    }
+
+    /// A member of an answer's data that must be true or false: what is missing is not `false`.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn flag_of(data: &Map, name: &str, doing: &str) -> Result<bool, Error> {
+        match data.get(name) {
+            Some(Json::Bool(is)) => Ok(*is),
+            _ => Err(Error::Absent(format!("{doing}: the answer has no {name:?}"))),
+        }
     }
 
     /// A member of the data.

@@ -61,7 +61,7 @@ pub use api::request::{
     parse_query, snapshot_to_recover,
 };
 pub use api::request_id::RequestId;
-pub use api::response::{BatchAnswer, Logical, Response, TouchedPath, Upload};
+pub use api::response::{BatchAnswer, BatchPart, Logical, Response, TouchedPath, Upload};
 pub use api::stream::{ChangeFuture, NextPiece, Source, Stream, Waiting};
 pub use audit::{AuditSettings, DeclaredDevice};
 pub use cluster::SeenIndex;

@@ -1,4 +1,4 @@
-//! Durations as Vault's API, its configuration and its clients write them: Go's notation, plain seconds, and `d` for days.
+//! Durations as Vault's API, its configuration and its clients write them: Go's notation, plain seconds, and `d` for days. Times as text: [`rfc3339`].
 //!
 //! `hcl` reads configuration with it, `command` flags and environment variables, `api` the fields of requests. Each says
 //! in its own words what is wrong, so reading answers `None` and no error.
@@ -14,6 +14,8 @@
 //! - Both signs for micro are read, U+00B5 and U+03BC, as Go reads them; U+00B5 is written, as Go writes it.
 //! - What is below a nanosecond is cut off.
 #![forbid(unsafe_code)]
+
+pub mod rfc3339;
 
 use std::time::Duration;
 
@@ -66,9 +68,13 @@ impl Span {
         self.nanos
     }
 
-    /// Whole seconds, cut toward zero.
+    /// Whole seconds, cut toward zero, but for what is shorter than a second: that is one. Where seconds are kept, 0 says that there is no limit,
+    /// or that a default holds, and less than a second says neither.
     pub const fn secs(self) -> i64 {
-        self.nanos / SECOND.cast_signed()
+        match self.nanos / SECOND.cast_signed() {
+            0 => self.nanos.signum(),
+            secs => secs,
+        }
     }
 
     /// True for a span below zero.
@@ -263,7 +269,8 @@ mod tests {
     }
 
     #[test]
-    fn a_span_of_seconds_is_cut_toward_zero_and_refused_where_it_does_not_fit() {
+    fn a_span_of_seconds_is_cut_toward_zero_but_never_to_nothing_and_refused_where_it_does_not_fit()
+    {
         let most = i64::MAX / 1_000_000_000;
         for secs in [0, 1, -1, 90, most, -most] {
             let span = Span::from_secs(secs).unwrap();
@@ -272,7 +279,15 @@ mod tests {
         for secs in [most + 1, -most - 1, i64::MAX, i64::MIN] {
             assert_eq!(Span::from_secs(secs), None);
         }
-        for (nanos, secs) in [(1_999_999_999, 1), (-1_999_999_999, -1), (999_999_999, 0), (-1, 0)] {
+        for (nanos, secs) in [
+            (1_999_999_999, 1),
+            (-1_999_999_999, -1),
+            (999_999_999, 1),
+            (1, 1),
+            (0, 0),
+            (-1, -1),
+            (-500_000_000, -1),
+        ] {
             let span = Span::from_nanos(nanos);
             assert_eq!((span.nanos(), span.secs(), span.is_negative()), (nanos, secs, nanos < 0));
         }

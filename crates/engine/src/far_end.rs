@@ -25,8 +25,8 @@ pub use target::{
     PostgresStart, RootPassword, TlsUse, may_reach,
 };
 pub use work::{
-    FarEndAnswer, FarEndWork, HttpWork, HttpWorkAnswer, HttpWorkVerb, RedisCommand, RedisReply,
-    SqlWork,
+    FarEndAnswer, FarEndOutcome, FarEndWork, HttpWork, HttpWorkAnswer, HttpWorkVerb, RedisCommand,
+    RedisReply, SqlWork,
 };
 
 use std::time::Duration;

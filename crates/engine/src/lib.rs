@@ -51,7 +51,7 @@ pub use context::{
 };
 pub use destination::AllowedAddresses;
 pub use far_end::{
-    FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, FarEnds, NoFarEnds,
+    FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndOutcome, FarEndWork, FarEnds, NoFarEnds,
 };
 pub use kallisto_api::BoxFuture;
 pub use lease::{

@@ -13,7 +13,4 @@ pub trait Memory: Any + Send + Sync {
 
     /// Takes a record out.
     fn remove(&self, name: &str);
-
-    /// A change could not be read: whatever is only a copy of records is let go of, so that it is read again.
-    fn forget_what_can_be_read_again(&self) {}
 }

@@ -5,8 +5,9 @@
 
 pub use kallisto_auth::Operation;
 
+use crate::names;
 use crate::open_read::OpenRead;
-use crate::pattern;
+use crate::pattern::{self, Params};
 
 /// One route.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +29,8 @@ pub struct Route {
     /// Whether answering takes less than a millisecond of a processor, whatever is stored; what takes longer is answered beside those
     /// who answer reads.
     pub is_light: bool,
-    /// Whether an update where nothing is yet takes the capability `create` instead of `update`.
-    pub creates: bool,
+    /// Where an update takes the capability `create` instead of `update`.
+    pub creates: Creates,
     /// Which servers of a cluster answer it.
     pub served_by: ServedBy,
     /// Which namespaces have it. Asked of routes below `sys/` only: what is mounted belongs to the namespace of its mount.
@@ -51,6 +52,8 @@ pub struct Route {
     pub is_about_caller: bool,
     /// What the body of an update is.
     pub body: Body,
+    /// Whether a read may be answered by a stream, which is made while it is sent.
+    pub streams: bool,
     /// Whether the parameter of open length at its end may be empty.
     pub takes_root: bool,
     /// Whether it answers where no other row of its table matches. It is found by dispatch only: documents and whoever else asks about
@@ -58,6 +61,37 @@ pub struct Route {
     pub is_fallback: bool,
     /// What answers a read from memory at once, of a route that admits anyone.
     pub read_at_once: Option<OpenRead>,
+}
+
+/// Where an update takes the capability `create` instead of `update`: where it makes something that is not there yet.
+#[derive(Clone, Copy, Debug)]
+pub enum Creates {
+    /// Nowhere: it always takes `update`.
+    Never,
+    /// Where this record is not there.
+    Record(RecordOf),
+    /// Where the engine, a part of the server, knows of nothing.
+    AsEngineTells,
+}
+
+/// The record that an update makes where it is not there; `None` for an update that makes none. Asked before the caller is known to have any right.
+pub type RecordOf = fn(&UpdateTarget<'_>) -> Option<String>;
+
+/// Where an update is for.
+#[derive(Clone, Copy, Debug)]
+pub struct UpdateTarget<'a> {
+    /// What the path has in the places of the route's parameters.
+    pub params: Params<'a>,
+    /// The token that asks, as [`CallerToken::id`](crate::CallerToken) has it, if there is one.
+    pub token: Option<&'a [u8; 32]>,
+}
+
+impl<'a> UpdateTarget<'a> {
+    /// The name that the path has in the place of a parameter; `None` for what is no [name](names::check).
+    pub fn name(&self, parameter: &str) -> Option<&'a str> {
+        let name = self.params.get(parameter);
+        names::check(name).is_ok().then_some(name)
+    }
 }
 
 /// Which servers of a cluster answer a route.
@@ -201,7 +235,7 @@ impl Route {
             fields,
             more: "",
             is_light: false,
-            creates: false,
+            creates: Creates::Never,
             served_by: ServedBy::LeaderToWrite,
             scope: Scope::Root,
             is_audited: true,
@@ -211,6 +245,7 @@ impl Route {
             answers_while_locked: false,
             is_about_caller: false,
             body: Body::Json,
+            streams: false,
             takes_root: false,
             is_fallback: false,
             read_at_once: None,
@@ -253,10 +288,16 @@ impl Route {
         Self { is_light: true, ..self }
     }
 
-    /// The same, where an update at which nothing is yet takes the capability `create`.
+    /// The same, where an update takes the capability `create` while there is no such record.
     #[must_use]
-    pub const fn creating(self) -> Self {
-        Self { creates: true, ..self }
+    pub const fn creating(self, record: RecordOf) -> Self {
+        Self { creates: Creates::Record(record), ..self }
+    }
+
+    /// The same, where an update takes the capability `create` while the engine, a part of the server, knows of nothing there.
+    #[must_use]
+    pub const fn creating_as_engine_tells(self) -> Self {
+        Self { creates: Creates::AsEngineTells, ..self }
     }
 
     /// The same, answered by other servers.
@@ -311,6 +352,12 @@ impl Route {
     #[must_use]
     pub const fn with_upload(self) -> Self {
         Self { body: Body::Upload, ..self }
+    }
+
+    /// The same, whose reads may be answered by a stream.
+    #[must_use]
+    pub const fn with_streams(self) -> Self {
+        Self { streams: true, ..self }
     }
 
     /// The same, also where the parameter of open length at its end is empty.

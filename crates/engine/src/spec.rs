@@ -29,9 +29,6 @@ pub struct EngineSpec {
     pub routes: &'static RouteRows<Handler>,
     /// The folders whose names are compared without case, such as `role/`.
     pub caseless_folders: &'static [&'static str],
-    /// Whether an update at a path inside the mount makes something new, which takes the capability `create` instead of `update`. `None`
-    /// for an engine that does not tell; asked before the caller is known to have any right, so it only looks at which names there are.
-    pub creates: Option<fn(NameLookup<'_>, &str) -> bool>,
     /// Whether a request with a small body takes a moment only by what is decoded, where its row does not say that it does.
     pub light: Option<LightCheck>,
     /// The empty state of what it keeps decoded; `None` for an engine that keeps nothing.
@@ -48,8 +45,6 @@ pub struct EngineSpec {
 
 /// Whether a request at a path inside the mount takes a moment only, by what is decoded of the mount.
 pub type LightCheck = fn(&dyn Memory, &str) -> bool;
-/// Which names a mount has: a look into memory.
-pub type NameLookup<'a> = &'a dyn Fn(&str) -> bool;
 
 /// What an engine does by the clock, for each of its mounts, on the server that leads.
 #[derive(Clone, Copy)]
@@ -89,7 +84,6 @@ impl EngineSpec {
             has_folders: false,
             routes,
             caseless_folders: &[],
-            creates: None,
             light: None,
             memory: None,
             jobs: &[],

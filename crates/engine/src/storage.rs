@@ -55,6 +55,21 @@ impl Stored {
         self.decode(|bytes| json::parse_object(bytes).ok())
     }
 
+    /// What `read` makes of the object of JSON that it is. What `read` says of a wrong field is for who writes one, and is not told of a
+    /// record: who reads it did nothing wrong.
+    ///
+    /// # Errors
+    /// As of [`Stored::decode`].
+    pub fn decode_object<T>(
+        &self,
+        read: impl FnOnce(&Map) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        read(&self.object()?).map_err(|error| match error {
+            Error::Invalid(_) => self.damaged(),
+            other => other,
+        })
+    }
+
     /// Logs that it is damaged: which record it is, and nothing of what it says.
     pub fn damaged(&self) -> Error {
         let (name, mount) = &self.place;

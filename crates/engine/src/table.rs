@@ -13,7 +13,7 @@ use kallisto_api::Error;
 use kallisto_auth::Operation;
 
 use crate::pattern::{self, Params};
-use crate::route::{Admits, Rights, Route};
+use crate::route::{Admits, Creates, Rights, Route};
 
 /// One route, and what runs for each of its operations.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +66,7 @@ struct RowLists<H: 'static> {
     /// What answers where none of the above matches.
     fallback: Option<&'static Row<H>>,
     rights: FirstSegments,
+    creating: FirstSegments,
     has_open: bool,
 }
 
@@ -130,9 +131,12 @@ impl<H> RowLists<H> {
         let by_first_segment = by_first_segment.into_iter().collect();
         let with_rights = rows().filter(|row| row.route.rights != Rights::Plain);
         let rights = FirstSegments::of(with_rights.map(|row| row.route.pattern));
+        let creating = rows().filter(|row| !matches!(row.route.creates, Creates::Never));
+        let creating = FirstSegments::of(creating.map(|row| row.route.pattern));
         let fallback = all().find(|row| row.route.is_fallback);
         let has_open = rows().any(|row| row.route.admits == Admits::Anyone);
-        Self { fixed, by_first_segment, others: in_order(None), fallback, rights, has_open }
+        let others = in_order(None);
+        Self { fixed, by_first_segment, others, fallback, rights, creating, has_open }
     }
 
     /// The row that serves `path`: of those that match the one with the most fixed bytes.
@@ -173,6 +177,11 @@ pub trait Routes: Sync {
     /// Whether a row that serves `path` may need more than the capability of the operation; cheaper than finding the row.
     fn may_need_rights(&self, _path: &str) -> bool {
         self.has_rights()
+    }
+
+    /// Whether an update at `path` may take `create` instead of `update`; cheaper than finding the row.
+    fn may_create(&self, _path: &str) -> bool {
+        true
     }
 
     /// Whether any of its rows admits anyone.
@@ -285,6 +294,10 @@ impl<H: Copy + Send + Sync> Routes for RouteRows<H> {
 
     fn may_need_rights(&self, path: &str) -> bool {
         self.index().rights.has(path)
+    }
+
+    fn may_create(&self, path: &str) -> bool {
+        self.index().creating.has(path)
     }
 
     fn has_open(&self) -> bool {

@@ -12,20 +12,26 @@ mod leased;
 mod passwords;
 mod pki;
 mod rabbitmq;
+#[cfg(test)]
+mod records_tests;
 mod rotation;
 mod ssh;
-#[cfg(test)]
-mod testing;
 mod totp;
 mod transit;
 mod username;
 
 pub use identity_oidc::ENGINE as IDENTITY_OIDC;
 use kallisto_engine::EngineSpec;
+#[cfg(test)]
+use kallisto_engine_testing as testing;
 
-pub use database::read_hostile_sql;
-pub use kubernetes::read_hostile as read_hostile_kubernetes;
-pub use pki::read_hostile_acme;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz {
+    //! The bodies of the fuzz targets: what clients, operators and far ends hand the engines, as any bytes.
+    pub use crate::database::fill_hostile as sql;
+    pub use crate::kubernetes::read_hostile as kubernetes;
+    pub use crate::pki::read_hostile_acme as acme;
+}
 
 /// Every engine here that operators mount. [`IDENTITY_OIDC`] is a part of the engine at `identity/`.
 pub const ENGINES: &[&EngineSpec] = &[

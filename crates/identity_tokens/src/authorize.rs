@@ -29,8 +29,8 @@ pub struct AuthorizeRequest {
     pub state: String,
     /// The same, in the ID token.
     pub nonce: String,
-    /// For who knows the verifier only (RFC 7636).
-    pub code_challenge: String,
+    /// For who knows the verifier only (RFC 7636); `None` where the request has none, which an empty one is not.
+    pub code_challenge: Option<String>,
     /// How the challenge is made of the verifier.
     pub code_challenge_method: String,
     /// How long ago the user may have proven who they are, in seconds.
@@ -44,9 +44,8 @@ pub struct AuthorizeRequest {
 impl AuthorizeRequest {
     /// Reads the parameters of a request.
     pub fn read(fields: &Map) -> Self {
-        let text = |name: &str| {
-            fields.get(name).and_then(kallisto_api::fields::scalar_text).unwrap_or_default()
-        };
+        let given = |name: &str| fields.get(name).and_then(kallisto_api::fields::scalar_text);
+        let text = |name: &str| given(name).unwrap_or_default();
         Self {
             client_id: text("client_id"),
             redirect_uri: text("redirect_uri"),
@@ -54,7 +53,7 @@ impl AuthorizeRequest {
             response_type: text("response_type"),
             state: text("state"),
             nonce: text("nonce"),
-            code_challenge: text("code_challenge"),
+            code_challenge: given("code_challenge"),
             code_challenge_method: text("code_challenge_method"),
             max_age: fields.contains_key("max_age").then(|| text("max_age")),
             has_request: fields.contains_key("request"),
@@ -223,18 +222,18 @@ fn challenge(
     request: &AuthorizeRequest,
     client: &OauthClient,
 ) -> Result<Option<CodeChallenge>, OauthError> {
-    if request.code_challenge.is_empty() {
+    let Some(given) = &request.code_challenge else {
         if client.kind == ClientType::Public {
             return refuse(Code::InvalidRequest, "PKCE is required for public clients");
         }
         return Ok(None);
-    }
+    };
     let method = match request.code_challenge_method.as_str() {
         "" | "plain" => ChallengeMethod::Plain,
         "S256" => ChallengeMethod::S256,
         _ => return refuse(Code::InvalidRequest, "invalid code_challenge_method"),
     };
-    let Some(challenge) = CodeChallenge::new(&request.code_challenge, method) else {
+    let Some(challenge) = CodeChallenge::new(given, method) else {
         return refuse(Code::InvalidRequest, "invalid code_challenge");
     };
     Ok(Some(challenge))
@@ -342,8 +341,9 @@ mod tests {
             (with(|r| r.has_request = true), "request_not_supported"),
             (with(|r| r.has_request_uri = true), "request_uri_not_supported"),
             (with(|r| r.state = "x".repeat(TEXT_BYTES_MAX + 1)), "invalid_request"),
-            (with(|r| r.code_challenge = "short".into()), "invalid_request"),
-            (with(|r| r.code_challenge = "+".repeat(43)), "invalid_request"),
+            (with(|r| r.code_challenge = Some(String::new())), "invalid_request"),
+            (with(|r| r.code_challenge = Some("short".into())), "invalid_request"),
+            (with(|r| r.code_challenge = Some("+".repeat(43))), "invalid_request"),
             (with(|r| r.max_age = Some("0".into())), "invalid_request"),
             (with(|r| r.max_age = Some("x".into())), "invalid_request"),
             (with(|r| r.max_age = Some("59".into())), "max_age_violation"),
@@ -407,7 +407,7 @@ mod tests {
         let text = str::to_owned;
         let expected = AuthorizeRequest {
             scope: text("openid"),
-            code_challenge: text("c"),
+            code_challenge: Some(text("c")),
             code_challenge_method: text("S256"),
             max_age: Some(text("5")),
             has_request: true,
@@ -437,7 +437,8 @@ mod tests {
         let text = "a".repeat(43);
         let challenge = |method: &str| {
             let request = with(|r| {
-                (r.code_challenge, r.code_challenge_method) = (text.clone(), method.to_owned());
+                (r.code_challenge, r.code_challenge_method) =
+                    (Some(text.clone()), method.to_owned());
             });
             decide_after(&request, |_, _, _| {}).map(|consent| consent.challenge)
         };

@@ -6,7 +6,7 @@
 //! url      where directories are
 //! ldif     records of entries and changes (RFC 2849), and their templates
 //! reach    the settings that say which directory, and as whom
-//! hostile  what the fuzzers ask for
+//! fuzz     the body of the fuzz target
 //! text     names as people type them and as directories compare them
 //! ```
 //!
@@ -18,12 +18,12 @@
 
 pub mod dn;
 pub mod filter;
-mod hostile;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod ldif;
 pub mod reach;
 mod template;
 pub mod text;
 mod url;
 
-pub use hostile::read_hostile;
 pub use reach::DirectoryReach;

@@ -11,7 +11,7 @@
 //! delivery    a batch: its request, and what the answer means
 //! backoff     how long a collector that fails is left alone
 //! exporter    the thread: gathering, trying again, the end
-//! hostile     what a collector answers as any bytes, for the fuzzers
+//! fuzz        what a collector answers as any bytes, for the fuzzers
 //! ```
 //!
 //! The messages are encoded by prost; HTTP/1.1 and HTTP/2 are hyper's. What gRPC adds to a request with one message and an answer with one
@@ -29,7 +29,8 @@ mod connection;
 mod delivery;
 mod endpoint;
 mod exporter;
-pub mod hostile;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod message;
 mod wire;
 

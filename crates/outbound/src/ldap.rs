@@ -6,7 +6,8 @@
 
 mod wire;
 
-pub(crate) use wire::read_hostile;
+#[cfg(any(test, feature = "fuzz"))]
+pub use wire::read_hostile;
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::net::UnixStream;

@@ -40,7 +40,7 @@ use std::time::Duration;
 use kallisto_engine::far_end::{
     CALL_SECS_MAX, FarEndProgress, FarEndStatus, SessionUse, without_secrets,
 };
-use kallisto_engine::{BoxFuture, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, FarEnds};
+use kallisto_engine::{BoxFuture, FarEndCall, FarEndFailure, FarEndOutcome, FarEndWork, FarEnds};
 use secrecy::SecretString;
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -67,12 +67,12 @@ const PAUSES_MAX: usize = 256;
 /// How often idle sessions are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 
-/// A message of a directory, as the fuzzers make them.
-pub fn read_hostile_ldap(message: &[u8]) {
-    ldap::read_hostile(message);
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz {
+    //! The body of the fuzz target: what a directory sends, as any bytes.
+    pub use crate::ldap::read_hostile as ldap;
 }
 
-type FarEndOutcome = Result<FarEndAnswer, FarEndFailure>;
 type SlotTable = Arc<Mutex<BTreeMap<(String, String), Arc<FarEndSlot>>>>;
 
 /// A call on its way to the thread.

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use kallisto_engine::FarEnd;
 use kallisto_engine::far_end::{FarEndPool, FarEndStatus};
+use kallisto_engine::{FarEnd, FarEndOutcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::breaker::Breaker;
 use crate::driver::FarEndSession;
-use crate::{FarEndOutcome, lock};
+use crate::lock;
 
 /// Most sessions of a far end, whatever its settings say.
 const OPEN_MAX: usize = 256;

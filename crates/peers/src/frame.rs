@@ -166,6 +166,7 @@ fn text(rest: &mut &[u8]) -> Option<String> {
 }
 
 /// Takes whatever it is given apart: a target of the fuzzers. What is understood is written as the same bytes again.
+#[cfg(any(test, feature = "fuzz"))]
 pub fn parse_hostile(bytes: &[u8]) {
     let mut rest = BytesMut::from(bytes);
     let mut at = 0;

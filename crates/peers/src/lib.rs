@@ -27,7 +27,11 @@ mod relay;
 mod serve;
 mod socket;
 
-pub use frame::parse_hostile;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz {
+    //! The body of the fuzz target: what a peer sends, as any bytes.
+    pub use crate::frame::parse_hostile as frames;
+}
 pub use identity::{ClusterAuthority, NodeKey, PeerIdentity, PortError};
 pub use port::{Port, Upper};
 pub use relay::{Answering, Unanswered};

@@ -106,7 +106,35 @@ fn without_empty_lines(text: &str) -> Zeroizing<String> {
 ///
 /// # Errors
 /// [`Error::Invalid`] for what is no PEM, or too much.
-pub fn read(text: &str) -> Result<Vec<(Label, Zeroizing<Vec<u8>>)>> {
+pub fn read(text: &str) -> Result<Blocks> {
+    Ok(known(parse(text)?))
+}
+
+/// The blocks of a text of which nothing may be left out: of a label that is not known there are only such as OpenBao leaves out too.
+///
+/// # Errors
+/// [`Error::Invalid`] for what is no PEM, too much, or of another label, such as a private key that is encrypted.
+pub fn read_bundle(text: &str) -> Result<Blocks> {
+    let blocks = parse(text)?;
+    let labels = blocks.iter().map(pem::Pem::tag);
+    let mut others = labels.filter(|tag| Label::named(tag).is_none() && !LEFT_OUT.contains(tag));
+    match others.next() {
+        None => Ok(known(blocks)),
+        Some(tag) if tag.contains("PRIVATE KEY") => Err(Error::invalid(format!(
+            "a private key of the label {tag:?} cannot be read: write it as PKCS #8, without a \
+             passphrase, first"
+        ))),
+        Some(tag) => Err(Error::invalid(format!("a block of PEM has the unknown label {tag:?}"))),
+    }
+}
+
+/// Labels of what stands in bundles beside certificates and keys, and says nothing that they do not.
+const LEFT_OUT: [&str; 3] = ["EC PARAMETERS", "EC PARAMS", "CRL"];
+
+/// Blocks of a text, which may be private keys.
+pub type Blocks = Vec<(Label, Zeroizing<Vec<u8>>)>;
+
+fn parse(text: &str) -> Result<Vec<pem::Pem>> {
     let has_empty_lines = text.contains("\n\n") || text.contains("\n\r\n");
     let without = has_empty_lines.then(|| without_empty_lines(text));
     let text = without.as_ref().map_or(text, |without| without.as_str());
@@ -115,11 +143,15 @@ pub fn read(text: &str) -> Result<Vec<(Label, Zeroizing<Vec<u8>>)>> {
     if blocks.len() > BLOCKS_MAX {
         return Err(Error::invalid(format!("more than {BLOCKS_MAX} blocks of PEM")));
     }
+    Ok(blocks)
+}
+
+fn known(blocks: Vec<pem::Pem>) -> Blocks {
     let known = blocks.into_iter().filter_map(|block| {
         let label = Label::named(block.tag())?;
         Some((label, Zeroizing::new(block.into_contents())))
     });
-    Ok(known.collect())
+    known.collect()
 }
 
 #[cfg(test)]

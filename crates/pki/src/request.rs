@@ -3,15 +3,18 @@
 use der::asn1::{AnyRef, BitString, ObjectIdentifier};
 use der::{Decode as _, Encode as _, Sequence};
 use x509_cert::attr::{Attribute, Attributes};
-use x509_cert::ext::pkix::BasicConstraints;
+use x509_cert::ext::pkix::{BasicConstraints, NameConstraints};
 use x509_cert::ext::{Extension, Extensions};
 use x509_cert::request::ExtensionReq;
 
 use crate::certificate::parsed::usages_of;
-use crate::certificate::{SignedData, Usages, extension, leaf_usages};
+use crate::certificate::{
+    CaNameLimits, CertificateContents, CertificatePurpose, SignedData, Usages, extension,
+    leaf_usages,
+};
 use crate::crl::ExtraExtension;
 use crate::error::{Error, Result};
-use crate::key::{PrivateKey, PublicKey};
+use crate::key::{PkiKeyKind, PrivateKey, PublicKey};
 use crate::oid;
 use crate::san::{self, San};
 use crate::signature::{SignatureAlgorithm, SignatureWish};
@@ -35,6 +38,10 @@ pub struct CertificateRequest {
     pub alt_names: Result<Vec<San>>,
     /// Whether a CA is asked for.
     pub wants_ca: bool,
+    /// Whether it says whether a CA is asked for.
+    pub has_basic_constraints: bool,
+    /// How many CAs may follow, as it asks for it.
+    path_length: Option<u8>,
     /// The other extensions that are asked for.
     asked: Vec<ExtraExtension>,
 }
@@ -75,8 +82,23 @@ impl CertificateRequest {
         let public = PublicKey::from_spki(&info.public.to_der()?)?;
         let algorithm = SignatureAlgorithm::from_der(&signed.algorithm.to_der()?)?;
         let signature = signed.signature.as_bytes().ok_or_else(unreadable)?;
-        if public.kind().is_none() {
-            return Err(Error::invalid("the request has a key of a type that is not supported"));
+        match public.kind() {
+            None => {
+                return Err(Error::invalid(
+                    "the request has a key of a type that is not supported",
+                ));
+            }
+            Some(PkiKeyKind::Rsa(bits)) if bits < 2048 => {
+                return Err(Error::invalid(format!(
+                    "RSA keys < 2048 bits are unsafe and not supported: got {bits}"
+                )));
+            }
+            Some(PkiKeyKind::Rsa(bits)) if bits > 8192 => {
+                return Err(Error::invalid(format!(
+                    "RSA keys > 8192 bits are not supported: got {bits}"
+                )));
+            }
+            Some(_) => {}
         }
         if !algorithm.verifies(&public, &signed.tbs.to_der()?, signature) {
             return Err(Error::invalid("request signature invalid"));
@@ -90,6 +112,8 @@ impl CertificateRequest {
             public,
             alt_names: Ok(Vec::new()),
             wants_ca: false,
+            has_basic_constraints: false,
+            path_length: None,
             asked: Vec::new(),
         };
         for extension in extensions(&info.attributes)? {
@@ -99,7 +123,9 @@ impl CertificateRequest {
                 }
                 oid::BASIC_CONSTRAINTS => {
                     let found = BasicConstraints::from_der(extension.extn_value.as_bytes());
-                    read.wants_ca = found.map_err(|_| unreadable())?.ca;
+                    let found = found.map_err(|_| unreadable())?;
+                    (read.wants_ca, read.path_length) = (found.ca, found.path_len_constraint);
+                    read.has_basic_constraints = true;
                 }
                 // What a certificate says is for the role to say: this is for who signs without one.
                 id => read.asked.push(ExtraExtension {
@@ -138,6 +164,50 @@ impl CertificateRequest {
         let is_extra =
             |one: &&ExtraExtension| !usages.contains(&one.id) && !OF_THE_ISSUER.contains(&one.id);
         self.asked.iter().filter(is_extra).cloned().collect()
+    }
+
+    /// Gives a CA the usages and extensions that are asked for, and says which it does not get: those that it has already, and that the issuer says of
+    /// its certificates itself.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no usage, and for constraints of names that cannot be read.
+    pub fn give_ca(&self, contents: &mut CertificateContents) -> Result<Vec<ObjectIdentifier>> {
+        let CertificatePurpose::Ca { path_length, constraints, .. } = &contents.purpose else {
+            return Ok(Vec::new());
+        };
+        let mut left_out = Vec::new();
+        let is_longer = |asked| path_length.is_none_or(|given| given > asked);
+        if self.path_length.is_some_and(is_longer) {
+            left_out.push(oid::BASIC_CONSTRAINTS);
+        }
+        for asked in &self.asked {
+            match asked.id {
+                oid::KEY_USAGE => {
+                    let bits = BitString::from_der(&asked.value);
+                    contents.usages |= usages_of(&bits.map_err(|_| Error::invalid(NO_USAGES))?);
+                }
+                oid::EXT_KEY_USAGE if contents.ext_usages.is_empty() => {
+                    contents.ext_usages = self.ext_usages()?.unwrap_or_default();
+                }
+                oid::NAME_CONSTRAINTS if *constraints == CaNameLimits::default() => {
+                    NameConstraints::from_der(&asked.value).map_err(|_| {
+                        Error::invalid("the name constraints of the request could not be parsed")
+                    })?;
+                    // Whoever relies on it has to know them (RFC 5280, 4.2.1.10).
+                    contents.extra.push(ExtraExtension { critical: true, ..asked.clone() });
+                }
+                // These say whose keys they are, and everybody computes them.
+                oid::SUBJECT_KEY_ID | oid::AUTHORITY_KEY_ID => {}
+                oid::EXT_KEY_USAGE
+                | oid::NAME_CONSTRAINTS
+                | oid::AUTHORITY_INFO_ACCESS
+                | oid::CRL_DISTRIBUTION_POINTS
+                | oid::FRESHEST_CRL
+                | oid::ISSUER_ALT_NAME => left_out.push(asked.id),
+                _ => contents.extra.push(asked.clone()),
+            }
+        }
+        Ok(left_out)
     }
 
     fn asked(&self, id: ObjectIdentifier) -> Option<&[u8]> {

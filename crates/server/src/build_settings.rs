@@ -129,19 +129,22 @@ fn private_files(config: &ServerConfig) -> Vec<PrivateFile> {
             files.extend(seal.tls.client_identity.iter().map(|(_, key)| file(client_key, key)));
         }
     }
-    if let StorageConfig::Postgresql(database) = &config.storage {
-        files.extend(database.url.private_key.iter().map(|key| file(client_key, key)));
+    match &config.storage {
+        StorageConfig::Raft { retry_join, .. } => {
+            for join in retry_join {
+                files.extend(join.client_identity.iter().map(|(_, key)| file(client_key, key)));
+                if let Some(JoinToken::File(path)) = &join.join_token {
+                    files.push(file("a join token", path));
+                }
+            }
+        }
+        StorageConfig::Postgresql(database) => {
+            files.extend(database.url.private_key.iter().map(|key| file(client_key, key)));
+        }
+        StorageConfig::File { .. } | StorageConfig::Memory => {}
     }
     if let Some(tracing) = &config.tracing {
         files.extend(tracing.client_identity.iter().map(|(_, key)| file(client_key, key)));
-    }
-    if let StorageConfig::Raft { retry_join, .. } = &config.storage {
-        for join in retry_join {
-            files.extend(join.client_identity.iter().map(|(_, key)| file(client_key, key)));
-            if let Some(JoinToken::File(path)) = &join.join_token {
-                files.push(file("a join token", path));
-            }
-        }
     }
     files
 }

@@ -192,6 +192,7 @@ fn open_core(
         metrics: settings.metrics.clone(),
         serves_ui: settings.serves_ui,
         max_staleness: settings.max_staleness,
+        shown_settings: settings.shown(),
     };
     let audit = AuditSettings {
         directories: settings.audit_directories.clone(),

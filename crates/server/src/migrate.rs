@@ -76,31 +76,44 @@ impl Migrate {
         if self.from == self.to {
             return Err(Error::usage("-from and -to name the same storage"));
         }
-        let database = self.database(&Environment::process())?;
-        if self.from == StoragePlace::Raft && !self.path.is_dir() {
-            let path = self.path.display();
-            return Err(Error::usage(format!("storage at {path}: there is no such directory")));
-        }
-        directory::prepare(&self.path)?;
-        let files = RaftStore::open(
-            Arc::new(RealDisk),
-            &self.path,
-            RaftOptions { seed: fastrand::u64(..), ..RaftOptions::default() },
-        );
-        let path = self.path.display();
-        let files = files.map_err(|error| Error::usage(format!("storage at {path}: {error}")))?;
-        let outcome = match self.from {
-            StoragePlace::Raft => {
-                check_decided(files.undecided()).and_then(|()| moved(&*files, &*database))
-            }
-            StoragePlace::Postgresql => moved(&*database, &*files),
-        };
-        let closed = [files.close(), database.close()];
+        let (source, target) = (self.open_source()?, self.open_target()?);
+        let outcome = moved(&*source, &*target);
+        let closed = [source.close(), target.close()];
         let records = outcome.map_err(Error::usage)?;
         for closed in closed {
             closed.map_err(|error| Error::usage(format!("closing: {error}")))?;
         }
         Ok(Outcome::line(format!("Moved and compared {records} records.")))
+    }
+
+    fn open_source(&self) -> Result<Arc<dyn Store>, Error> {
+        match self.from {
+            StoragePlace::Raft if !self.path.is_dir() => {
+                let path = self.path.display();
+                Err(Error::usage(format!("storage at {path}: there is no such directory")))
+            }
+            StoragePlace::Raft => {
+                let files = self.directory()?;
+                check_decided(files.undecided()).map_err(Error::usage)?;
+                Ok(files)
+            }
+            StoragePlace::Postgresql => Ok(self.database(&Environment::process())?),
+        }
+    }
+
+    fn open_target(&self) -> Result<Arc<dyn Store>, Error> {
+        match self.to {
+            StoragePlace::Raft => Ok(self.directory()?),
+            StoragePlace::Postgresql => Ok(self.database(&Environment::process())?),
+        }
+    }
+
+    fn directory(&self) -> Result<Arc<RaftStore>, Error> {
+        directory::prepare(&self.path)?;
+        let options = RaftOptions { seed: fastrand::u64(..), ..RaftOptions::default() };
+        let store = RaftStore::open(Arc::new(RealDisk), &self.path, options);
+        let path = self.path.display();
+        store.map_err(|error| Error::usage(format!("storage at {path}: {error}")))
     }
 
     fn database(&self, environment: &Environment<'_>) -> Result<Arc<PostgresStore>, Error> {

@@ -45,7 +45,7 @@ fn try_seal_again(core: &Core, told: &mut ToldFailures, pass: u64) -> AutoUnseal
     match pollster::block_on(core.auto_unseal()) {
         Ok(()) => AutoUnseal::Done,
         Err(error) => {
-            if let Some(times) = told.pass("to unseal", &error.to_string(), pass) {
+            if let Some(times) = told.pass("to unseal", (String::new(), error.clone()), pass) {
                 tracing::error!(%error, times, "not unsealed; trying again");
             }
             AutoUnseal::Pending
@@ -75,7 +75,7 @@ fn try_joining(
             }
             Err(error) => {
                 let what = format!("to join {}", target.api_address);
-                if let Some(times) = told.pass(&what, &error.to_string(), pass) {
+                if let Some(times) = told.pass(&what, (String::new(), error.clone()), pass) {
                     tracing::warn!(%error, times, "not joined yet; trying again");
                 }
             }
@@ -90,12 +90,24 @@ fn is_blank_among_others(core: &Core) -> bool {
     is_shared && core.is_blank().unwrap_or(false)
 }
 
+/// Of what something failed, and where; an empty text where there is only one place.
+type PlacedFailure = (String, kallisto_core::Error);
+
+/// Whether two failures are told as one. Each internal error has an id of its own.
+fn is_alike((place, error): &PlacedFailure, (other_place, other): &PlacedFailure) -> bool {
+    let are_internal = matches!(
+        (error, other),
+        (kallisto_core::Error::Internal(_), kallisto_core::Error::Internal(_))
+    );
+    place == other_place && (are_internal || error == other)
+}
+
 /// What was logged of jobs, and of tries to unseal and to join, that failed: one may fail every second, and the log may be on the disk that is full.
 #[derive(Default)]
 struct ToldFailures(BTreeMap<String, ToldFailure>);
 
 struct ToldFailure {
-    why: String,
+    failure: PlacedFailure,
     /// In which pass it was logged.
     pass: u64,
     /// How often it came since.
@@ -104,10 +116,8 @@ struct ToldFailure {
 
 impl ToldFailures {
     /// How often `job` failed of this since that was logged, if it is time to log it.
-    fn pass(&mut self, job: &str, why: &str, pass: u64) -> Option<u64> {
-        // Each internal error has an id of its own.
-        let reason = |why: &str| why.split(" (id ").next().map(str::to_owned);
-        let known = self.0.get_mut(job).filter(|told| reason(&told.why) == reason(why));
+    fn pass(&mut self, job: &str, failure: PlacedFailure, pass: u64) -> Option<u64> {
+        let known = self.0.get_mut(job).filter(|told| is_alike(&told.failure, &failure));
         let mut times = 1;
         if let Some(told) = known {
             if pass < told.pass + TELL_PASSES {
@@ -116,7 +126,7 @@ impl ToldFailures {
             }
             times += told.untold;
         }
-        let told = ToldFailure { why: why.to_owned(), pass, untold: 0 };
+        let told = ToldFailure { failure, pass, untold: 0 };
         self.0.insert(job.to_owned(), told);
         Some(times)
     }
@@ -166,7 +176,8 @@ impl Scheduler {
                 if let Err(failed) = pollster::block_on(core.run_due_jobs(SystemClock.now())) {
                     for job in failed.iter() {
                         let why = job.why();
-                        if let Some(times) = told.pass(&job.name, &why, passes) {
+                        let failure = (job.place.clone(), job.error.clone());
+                        if let Some(times) = told.pass(&job.name, failure, passes) {
                             tracing::warn!(job = job.name, why, times, "a job failed");
                         }
                     }
@@ -200,16 +211,21 @@ mod tests {
 
     #[test]
     fn a_job_that_goes_on_failing_is_told_once_a_minute_and_of_something_else_at_once() {
+        use kallisto_core::Error;
+        let failed = |error| ("kv/".to_owned(), error);
+        let full = || failed(Error::Unavailable("no space".into()));
         let mut told = ToldFailures::default();
-        assert_eq!(told.pass("a", "no space", 7), Some(1));
+        assert_eq!(told.pass("a", full(), 7), Some(1));
         for pass in 8..7 + TELL_PASSES {
-            assert_eq!(told.pass("a", "no space", pass), None);
+            assert_eq!(told.pass("a", full(), pass), None);
         }
-        assert_eq!(told.pass("b", "no space", 9), Some(1), "each job for itself");
-        assert_eq!(told.pass("a", "no space", 7 + TELL_PASSES), Some(TELL_PASSES));
-        assert_eq!(told.pass("a", "damaged", 8 + TELL_PASSES), Some(1));
-        assert_eq!(told.pass("c", "internal error (id 01)", 1), Some(1));
-        assert_eq!(told.pass("c", "internal error (id 02)", 2), None, "an id is no reason");
-        assert_eq!(told.pass("a", "no space", 9 + TELL_PASSES), Some(1));
+        assert_eq!(told.pass("b", full(), 9), Some(1), "each job for itself");
+        assert_eq!(told.pass("a", full(), 7 + TELL_PASSES), Some(TELL_PASSES));
+        assert_eq!(told.pass("a", failed(Error::Conflict), 8 + TELL_PASSES), Some(1));
+        assert_eq!(told.pass("c", failed(Error::Internal(1)), 1), Some(1));
+        assert_eq!(told.pass("c", failed(Error::Internal(2)), 2), None, "an id is no reason");
+        assert_eq!(told.pass("a", full(), 9 + TELL_PASSES), Some(1));
+        let elsewhere = ("db/".to_owned(), full().1);
+        assert_eq!(told.pass("a", elsewhere, 9 + TELL_PASSES), Some(1), "each place for itself");
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use kallisto_audit::{AnchorFiles, Anchors};
 use kallisto_command::error::Error;
+use kallisto_command::json::Json;
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{
     AutoSeal, DeclaredDevice, JoinTarget, KvVersion, LeaseTimes, MetricsSettings, RouteAccess,
@@ -83,6 +84,36 @@ pub(super) struct ListenerSettings {
     /// Which proxies speak the PROXY protocol.
     pub(super) proxies: ProxyProtocol,
     pub(super) spoken: Spoken,
+}
+
+impl ServerSettings {
+    /// What `sys/config/state/sanitized` shows of them, besides what the core knows.
+    pub(super) fn shown(&self) -> Vec<(&'static str, Json)> {
+        let format = match self.log.format {
+            LogFormat::Standard => "standard",
+            LogFormat::Json => "json",
+        };
+        let listeners = self.listeners.iter().map(ListenerSettings::shown);
+        vec![
+            ("log_level", self.log.level.to_string().into()),
+            ("log_format", format.into()),
+            ("listeners", Json::Array(listeners.collect())),
+        ]
+    }
+}
+
+impl ListenerSettings {
+    fn shown(&self) -> Json {
+        let kind = match self.spoken {
+            Spoken::Http { .. } => "tcp",
+            Spoken::Resp { .. } => "resp",
+        };
+        let config = Json::object([
+            ("address", self.address.to_string().into()),
+            ("tls_disable", self.tls.is_none().into()),
+        ]);
+        Json::object([("type", kind.into()), ("config", config)])
+    }
 }
 
 /// What is spoken at an address.

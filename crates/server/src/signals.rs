@@ -1,6 +1,6 @@
 //! What ends a server, and what makes it reload.
 //!
-//! SIGTERM, SIGINT and SIGQUIT stop it gracefully, SIGHUP has it read certificates anew. SIGUSR1 and SIGUSR2 have no meaning
+//! SIGTERM, SIGINT and SIGQUIT stop it gracefully, SIGHUP has it reload what `ServerArgs::run` lists. SIGUSR1 and SIGUSR2 have no meaning
 //! here and are logged: scripts send them to other servers of this kind, and a signal that is not caught kills. SIGPIPE is
 //! ignored by the runtime of the language. SIGXFSZ is caught and means nothing either: the write that went over a limit of the size of files
 //! (`ulimit -f`) fails and says so.

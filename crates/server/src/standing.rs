@@ -17,7 +17,7 @@ use kallisto_store::{Leadership, Member, MemberRole, Replicated, Store};
 const LOOK: Duration = Duration::from_millis(200);
 /// Looks without a leader before that is told: an election is over sooner.
 const LEADERLESS_LOOKS: u32 = 5;
-/// Looks that are passed over while the leader's name has not come: a server that joins is sent it.
+/// Looks that are passed over while a name has not come: that of the leader, which a server that joins is sent, or that of a new member.
 const NAMELESS_LOOKS_MAX: u32 = 10;
 /// From how long on a member that says nothing to its leader is not reached.
 const SILENT_MS: u64 = 1000;
@@ -31,7 +31,7 @@ struct ClusterStanding {
     reached: usize,
     /// Looks in a row that found no leader.
     leaderless: u32,
-    /// There is a leader, and nobody has said yet what it is called.
+    /// There is a leader, or a new member, and nobody has said yet what it is called.
     is_nameless: bool,
 }
 
@@ -57,10 +57,7 @@ impl ClusterStanding {
             0 => before.leaderless.saturating_add(1),
             _ => 0,
         };
-        let is_leader = |member: &Member| {
-            member.peer.id == leadership.leader_id && !member.peer.name.is_empty()
-        };
-        let is_nameless = leadership.leader_id != 0 && !members.iter().any(is_leader);
+        let is_nameless = is_nameless(before, leadership, &members);
         let named = members.into_iter().map(|Member { peer, role, .. }| {
             let name = if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name };
             (peer.id, KnownMember { name, address: peer.cluster_address, role })
@@ -75,6 +72,17 @@ impl ClusterStanding {
     fn voters(&self) -> usize {
         self.members.values().filter(|member| member.role == MemberRole::Voter).count()
     }
+}
+
+/// Whether the leader, or a member that is new, has no name yet.
+fn is_nameless(before: &ClusterStanding, leadership: Leadership, members: &[Member]) -> bool {
+    let is_leader =
+        |member: &Member| member.peer.id == leadership.leader_id && !member.peer.name.is_empty();
+    let is_new = |member: &Member| {
+        member.peer.name.is_empty() && !before.members.contains_key(&member.peer.id)
+    };
+    let has_new = !before.members.is_empty() && members.iter().any(is_new);
+    has_new || leadership.leader_id != 0 && !members.iter().any(is_leader)
 }
 
 /// Something that an operator should know.
@@ -235,6 +243,8 @@ impl Telling {
 
 #[cfg(test)]
 mod tests {
+    use kallisto_store::Peer;
+
     use super::*;
 
     const OWN: u64 = 1;
@@ -271,6 +281,27 @@ mod tests {
         ] {
             assert_eq!(news(&before, &now), told, "{before:?} {now:?}");
         }
+    }
+
+    #[test]
+    fn who_leads_and_who_is_new_is_told_once_it_has_a_name() {
+        let members = |names: &[(u64, &str)]| {
+            let peer =
+                |&(id, name): &(u64, &str)| Peer { id, name: name.into(), ..Peer::default() };
+            let member =
+                |peer| Member { peer, role: MemberRole::Voter, matched: 0, silent_ms: None };
+            names.iter().map(peer).map(member).collect::<Vec<_>>()
+        };
+        let all = standing(2, 3);
+        let lacks = |before: &ClusterStanding, names: &[(u64, &str)]| {
+            is_nameless(before, all.leadership, &members(names))
+        };
+        let nobody = ClusterStanding::default();
+        assert!(!lacks(&all, &[(2, "two"), (4, "four")]));
+        assert!(lacks(&all, &[(2, "two"), (4, "")]), "a new one");
+        assert!(!lacks(&all, &[(2, "two"), (3, "")]), "one that was told already");
+        assert!(!lacks(&nobody, &[(2, "two"), (4, "")]), "all are new to this server alone");
+        assert!(lacks(&nobody, &[(2, ""), (4, "four")]), "the leader");
     }
 
     #[test]

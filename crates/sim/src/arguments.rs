@@ -98,19 +98,6 @@ pub(crate) fn repeat(campaign: &Campaign, seed: u64) -> String {
     line + " -v"
 }
 
-/// The date of a day since 1970, as people write it (Howard Hinnant's `civil_from_days`).
-pub(crate) fn date_of(days: u64) -> String {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,11 +121,5 @@ mod tests {
         for wrong in ["--seed", "--seed x", "--sabotage x", "-x", "check"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn days_are_dates() {
-        let dates = [0, 59, 11_016, 20_779].map(date_of);
-        assert_eq!(dates, ["1970-01-01", "1970-03-01", "2000-02-29", "2026-11-22"]);
     }
 }

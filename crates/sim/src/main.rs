@@ -18,9 +18,10 @@ use std::io::{BufReader, Write as _};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use arguments::{SimArguments, SimTask};
+use jiff::Timestamp;
 use kallisto_campaign::CampaignPart;
 use kallisto_sim::Figures;
 use kallisto_sim::campaign::{self, Campaign, RunFailure};
@@ -150,6 +151,6 @@ fn append(file: &str, row: &str) -> std::io::Result<()> {
 /// The day of a ledger's row, in UTC.
 #[expect(clippy::disallowed_methods, reason = "a row of the ledger says when it was written")]
 fn today() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    arguments::date_of(since.as_secs() / (24 * 3600))
+    let now = Timestamp::try_from(SystemTime::now()).unwrap_or_default();
+    now.strftime("%F").to_string()
 }

@@ -22,7 +22,7 @@ pub const PEER_TEXT_BYTES_MAX: usize = 512;
 /// A server among its peers, as all of them know it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Its number; never 0, never given twice.
+    /// Its number; never 0, never given to two servers.
     pub id: u64,
     /// What operators call it.
     pub name: String,

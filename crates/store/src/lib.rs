@@ -17,8 +17,8 @@ mod cluster;
 mod codec;
 mod commit;
 mod error;
-#[doc(hidden)]
-pub mod internals;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod layer;
 mod memory;
 mod raft;

@@ -14,7 +14,7 @@ use kallisto_store::{Batch, Error, Position, Promise};
 use crate::database::{DatabaseFailure, DatabaseSession, StoreDatabase};
 use crate::group::PgGroup;
 use crate::limits::{CHANGES_KEPT, PATIENCE, PAUSE_FIRST, PAUSE_LONGEST, TRIM_EVERY};
-use crate::shared::{PgRequest, PgRole, PgShared, lock};
+use crate::shared::{PgRequest, PgRole, PgShared, lock, lock_feed};
 
 pub(crate) struct PgDriver<D: StoreDatabase> {
     pub(crate) shared: Arc<PgShared>,
@@ -277,7 +277,7 @@ impl<D: StoreDatabase> PgDriver<D> {
         let shared = &self.shared;
         // Whoever attaches a fold holds the feed for as long as it loads.
         self.database.occupy(|| {
-            let feed = lock(&shared.feed);
+            let feed = lock_feed(shared);
             for (position, batch) in batches {
                 shared.records.apply(*position, batch);
                 shared.position.store(position.0, Ordering::Release);

@@ -12,7 +12,7 @@ use kallisto_store::{Error, Replaced};
 use crate::database::{DatabaseFailure, DatabaseSession, StoreDatabase};
 use crate::driver::{PgDriver, committed, unknown};
 use crate::limits::PATIENCE;
-use crate::shared::{PgRole, WaitingBatch, lock};
+use crate::shared::{PgRole, WaitingBatch, lock, lock_feed};
 
 impl<D: StoreDatabase> PgDriver<D> {
     /// Reads what others committed. Whether that was all there is.
@@ -109,7 +109,8 @@ impl<D: StoreDatabase> PgDriver<D> {
         };
         let waiting = group.into_waiting();
         let now = self.shared.clock.now();
-        match lock(&self.shared.lead).role {
+        let role = lock(&self.shared.lead).role;
+        match role {
             PgRole::Leading { .. } | PgRole::Elected { .. } => {
                 // One that takes longer than a statement may is sent again and again, and all others wait behind it.
                 let is_old = |w: &WaitingBatch| now.saturating_sub(w.since) > PATIENCE;
@@ -132,7 +133,7 @@ impl<D: StoreDatabase> PgDriver<D> {
         let loaded = self.session()?.load().await?;
         let shared = Arc::clone(&self.shared);
         self.database.occupy(|| {
-            let mut feed = lock(&shared.feed);
+            let mut feed = lock_feed(&shared);
             let fold = feed.take();
             // Before the position moves: see `Fold::replaced`.
             if let Some(fold) = fold {

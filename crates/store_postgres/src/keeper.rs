@@ -70,7 +70,8 @@ impl<D: StoreDatabase> LeaseKeeper<D> {
 
     /// Refuses a hand-over that was asked for and has not begun.
     fn refuse_transfer(&self, why: &str) {
-        if let Some((_, promise)) = lock(&self.shared.transfer).take() {
+        let transfer = lock(&self.shared.transfer).take();
+        if let Some((_, promise)) = transfer {
             promise.keep(Err(Error::Unavailable(why.to_owned())));
         }
     }

@@ -41,7 +41,7 @@ use kallisto_store::{
     Records, Replicated, Seqno, Store, StoreStats, Transport, Visit,
 };
 
-use crate::shared::{PgRequest, PgRestoreStep, PgShared, WaitingBatch, lock};
+use crate::shared::{PgRequest, PgRestoreStep, PgShared, WaitingBatch, lock, lock_feed};
 use crate::sql::SqlDatabase;
 
 pub use change::decode as decode_changes;
@@ -187,7 +187,7 @@ impl Store for PostgresStore {
     }
 
     fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, Error> {
-        let mut feed = lock(&self.shared.feed);
+        let mut feed = lock_feed(&self.shared);
         *feed = None;
         let position = self.shared.position();
         fold.load(position, &self.shared.records)?;
@@ -196,7 +196,7 @@ impl Store for PostgresStore {
     }
 
     fn detach(&self) {
-        *lock(&self.shared.feed) = None;
+        *lock_feed(&self.shared) = None;
     }
 
     fn durability(&self) -> Durability {

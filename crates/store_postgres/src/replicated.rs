@@ -10,7 +10,7 @@ use kallisto_store::{
 };
 
 use crate::PostgresStore;
-use crate::shared::{PgRestoreStep, lock};
+use crate::shared::{PgRestoreStep, lock, lock_feed};
 
 /// What servers of a cluster on their own disks do, and these do not.
 fn not_here() -> Error {
@@ -121,7 +121,7 @@ impl Replicated for PostgresStore {
 
     fn backup(&self) -> Result<(Position, Box<dyn Chunks>), Error> {
         // The feed is what keeps the records as they are.
-        let feed = lock(&self.shared.feed);
+        let feed = lock_feed(&self.shared);
         let (position, records) = (self.position(), self.shared.records.all());
         drop(feed);
         let head = BackupHead {

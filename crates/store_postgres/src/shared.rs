@@ -1,6 +1,12 @@
 //! What the threads of a store share: the records, who leads, what waits.
+//!
+//! Order of the locks: the feed, if it is needed, is taken first ([`lock_feed`]); its holder takes the records, and a fold that it calls asks what
+//! `Replicated` calls cheap. Of all other locks a thread holds one at a time ([`lock`]), and keeps no promise and tells no news meanwhile. A debug
+//! build checks the order.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -121,9 +127,46 @@ pub(crate) struct PgShared {
     pub(crate) drained: AtomicBool,
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+thread_local! {
+    /// Whether this thread holds a lock that is not the feed's.
+    static HOLDS_LOCK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A lock that is held, and not the feed's.
+pub(crate) struct SharedGuard<'m, T>(MutexGuard<'m, T>);
+
+/// Takes any lock but the feed's, for as long as no other such is taken.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> SharedGuard<'_, T> {
+    let held = HOLDS_LOCK.replace(true);
+    debug_assert!(!held, "a thread that holds a lock takes another");
     // What each guards is whole between any two statements.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    SharedGuard(mutex.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Takes the feed, before any other lock.
+pub(crate) fn lock_feed(shared: &PgShared) -> MutexGuard<'_, Option<Arc<dyn Fold>>> {
+    debug_assert!(!HOLDS_LOCK.get(), "a thread that holds a lock takes the feed");
+    shared.feed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T> Deref for SharedGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for SharedGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T> Drop for SharedGuard<'_, T> {
+    fn drop(&mut self) {
+        HOLDS_LOCK.set(false);
+    }
 }
 
 impl LeadState {
@@ -270,18 +313,20 @@ impl PgShared {
     /// Figures for operators.
     pub(crate) fn stats(&self) -> DatabaseStats {
         let leadership = self.leadership();
+        let waiting = lock(&self.queue).len();
+        let commits = *lock(&self.commits);
         let counters = &self.counters;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         DatabaseStats {
             epoch: leadership.term,
             leads: leadership.is_mine(),
             is_connected: counters.is_connected.load(Ordering::Relaxed),
-            waiting: lock(&self.queue).len(),
+            waiting,
             behind: read(&counters.behind),
             connections_lost: read(&counters.connections_lost),
             loads: read(&counters.loads),
             refused: read(&counters.refused),
-            commits: *lock(&self.commits),
+            commits,
         }
     }
 

@@ -26,7 +26,7 @@ use crate::kind::KeyKind;
 use crate::limits::{RECORD_BYTES_MAX, VERSIONS_MAX};
 use crate::material::{KeyVersionMaterial, Material};
 use crate::public::PublicHalf;
-use crate::settings::{Derivation, KeyOrigin, KeySettings, Stamp};
+use crate::settings::{Derivation, Kdf, KeyOrigin, KeySettings, Stamp};
 
 const FORMAT: u8 = 1;
 const FORMAT_WITH_PUBLIC_HALVES: u8 = 2;
@@ -73,8 +73,9 @@ impl TransitKey {
         let settings = &self.settings;
         let derivation = match self.derivation {
             Derivation::None => 0,
-            Derivation::ByContext => 1,
+            Derivation::ByContext(Kdf::HkdfSha256) => 1,
             Derivation::Convergent => 2,
+            Derivation::ByContext(Kdf::HmacSha256Counter) => 3,
         };
         let lacks =
             |version: &Arc<KeyVersionMaterial>| matches!(version.material, Material::Public(_));
@@ -155,8 +156,9 @@ fn read_key(reader: &mut ByteReader<'_>) -> Option<TransitKey> {
     let kind = KeyKind::numbered(kind)?;
     let derivation = match derivation {
         0 => Derivation::None,
-        1 => Derivation::ByContext,
+        1 => Derivation::ByContext(Kdf::HkdfSha256),
         2 => Derivation::Convergent,
+        3 => Derivation::ByContext(Kdf::HmacSha256Counter),
         _ => return None,
     };
     let hmac_key_bytes = usize::from(reader.u16()?);
@@ -327,6 +329,25 @@ mod tests {
         );
         assert_eq!(hex, wanted);
         assert_eq!(TransitKey::decode(&bytes).unwrap().encode().unwrap(), bytes);
+    }
+
+    /// Releases that know only one function take a key of the other for damaged, and not for one of theirs.
+    #[test]
+    fn a_record_says_how_keys_are_derived() {
+        for (derivation, byte) in [
+            (Derivation::None, 0),
+            (Derivation::ByContext(Kdf::HkdfSha256), 1),
+            (Derivation::Convergent, 2),
+            (Derivation::ByContext(Kdf::HmacSha256Counter), 3),
+        ] {
+            let spec = KeySpec { derivation, ..KeySpec::default() };
+            let key = TransitKey::make(KeyKind::Aes256Gcm96, &spec, 5).unwrap();
+            let mut bytes = key.encode().unwrap();
+            assert_eq!(bytes[2], byte);
+            assert_eq!(TransitKey::decode(&bytes).unwrap().derivation(), derivation);
+            bytes[2] = 4;
+            assert!(matches!(TransitKey::decode(&bytes), Err(Error::Damaged(_))));
+        }
     }
 
     #[test]

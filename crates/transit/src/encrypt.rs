@@ -163,19 +163,18 @@ impl TransitKey {
         version: &'k KeyVersionMaterial,
         context: &[u8],
     ) -> Result<(Chosen<'k>, Option<NonceKeys>)> {
-        if self.derivation == Derivation::None {
+        let Some(kdf) = self.derivation.kdf() else {
             return Ok((Chosen::Own(version.cipher(self.kind)?), None));
-        }
+        };
         let KeyFamily::Aead(key_bytes) = self.kind.family() else {
             return Err(Error::Damaged("a cipher of a key that is none"));
         };
         let own = version.material.derivation_key()?;
-        let derived = derive_bytes(&own, context, key_bytes + convergent::KEYS_BYTES)?;
+        let is_convergent = self.derivation == Derivation::Convergent;
+        let nonce_keys_bytes = if is_convergent { convergent::KEYS_BYTES } else { 0 };
+        let derived = derive_bytes(kdf, &own, context, key_bytes + nonce_keys_bytes)?;
         let (key, nonce_keys) = derived.split_at(key_bytes);
-        let nonce_keys = match self.derivation {
-            Derivation::Convergent => Some(NonceKeys::new(nonce_keys)?),
-            _ => None,
-        };
+        let nonce_keys = is_convergent.then(|| NonceKeys::new(nonce_keys)).transpose()?;
         Ok((Chosen::Derived(KeyedCipher::new(self.kind, key)?), nonce_keys))
     }
 }
@@ -195,6 +194,7 @@ mod tests {
     use super::*;
     use crate::key::KeySpec;
     use crate::key_change::KeyChange;
+    use crate::settings::Kdf;
 
     const OLD_KEY: &str = "AQACAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAAAAQAAAAAAAAAAAAAAIAAAAKNeR7ivSuVlEvSr05KenofumWWGSAx1d+SafqM68wtkIAAiLCvgUN6/w5rgxF3CysjfybIlpoS7JB92wcWHoSZBjw==";
     const OLD_TEXT: &str = "vault:v1:4seSWc+Izjdgb9hthfFTq8aPK6LTAXd+T20YQ2olAoDP";
@@ -243,8 +243,9 @@ mod tests {
 
     #[test]
     fn a_context_is_a_key_of_its_own() {
-        for kind in AEADS {
-            let key = derived(kind, Derivation::ByContext);
+        let kdfs = [Kdf::HkdfSha256, Kdf::HmacSha256Counter];
+        for (kind, kdf) in AEADS.into_iter().flat_map(|kind| kdfs.map(|kdf| (kind, kdf))) {
+            let key = derived(kind, Derivation::ByContext(kdf));
             let text = encrypt(&key, b"plain", b"a").unwrap();
             assert_ne!(text, encrypt(&key, b"plain", b"a").unwrap());
             assert_eq!(decrypt(&key, &text, b"a").unwrap(), b"plain");

@@ -18,7 +18,7 @@ use crate::kind::{KeyFamily, KeyKind};
 use crate::limits::{AUTO_ROTATE_SECS_MIN, HMAC_KEY_BYTES_MAX, HMAC_KEY_BYTES_MIN, VERSIONS_MAX};
 use crate::material::{KeyVersionMaterial, Material};
 use crate::public::TransitPublicKey;
-use crate::settings::{Derivation, KeyOrigin, KeySettings};
+use crate::settings::{Derivation, Kdf, KeyOrigin, KeySettings};
 
 /// Material for the next version of a key.
 pub struct NextVersion {
@@ -173,10 +173,10 @@ impl TransitKey {
         Ok(match &version.material {
             Material::Bytes(_) => None,
             Material::Ed25519(pair) => {
-                let text = match self.derivation {
-                    Derivation::None => base64::encode(pair.public()),
-                    _ if context.is_empty() => String::new(),
-                    _ => base64::encode(derived_pair(pair, context)?.public()),
+                let text = match self.derivation.kdf() {
+                    None => base64::encode(pair.public()),
+                    Some(_) if context.is_empty() => String::new(),
+                    Some(kdf) => base64::encode(derived_pair(kdf, pair, context)?.public()),
                 };
                 Some(Public { name, text })
             }
@@ -334,9 +334,9 @@ impl fmt::Debug for TransitKey {
 }
 
 /// The Ed25519 pair for a context.
-pub(crate) fn derived_pair(pair: &Ed25519, context: &[u8]) -> Result<Ed25519> {
+pub(crate) fn derived_pair(kdf: Kdf, pair: &Ed25519, context: &[u8]) -> Result<Ed25519> {
     let private: Zeroizing<Vec<u8>> = pair.private();
-    Ed25519::from_seed(&derive_bytes(&private, context, 32)?)
+    Ed25519::from_seed(&derive_bytes(kdf, &private, context, 32)?)
 }
 
 fn check_derivation(kind: KeyKind, derivation: Derivation) -> Result<()> {
@@ -344,7 +344,7 @@ fn check_derivation(kind: KeyKind, derivation: Derivation) -> Result<()> {
     match (kind.family(), derivation) {
         (_, Derivation::None)
         | (KeyFamily::Aead(_), _)
-        | (KeyFamily::Ed25519, Derivation::ByContext) => Ok(()),
+        | (KeyFamily::Ed25519, Derivation::ByContext(_)) => Ok(()),
         (KeyFamily::Ed25519, Derivation::Convergent) => Err(Error::invalid(format!(
             "convergent encryption not supported for keys of type {name}"
         ))),
@@ -383,6 +383,8 @@ pub(crate) fn auto_rotate_secs(asked: i64) -> Result<u64> {
 mod tests {
     use super::*;
 
+    const BY_CONTEXT: Derivation = Derivation::ByContext(Kdf::HkdfSha256);
+
     fn key(kind: KeyKind) -> TransitKey {
         TransitKey::make(kind, &KeySpec::default(), 5).unwrap()
     }
@@ -410,10 +412,10 @@ mod tests {
             let spec = KeySpec { derivation, hmac_key_bytes: bytes, ..KeySpec::default() };
             TransitKey::make(kind, &spec, 0)
         };
-        assert!(make(KeyKind::EcdsaP256, Derivation::ByContext, 0).is_err());
-        assert!(make(KeyKind::Hmac, Derivation::ByContext, 0).is_err());
+        assert!(make(KeyKind::EcdsaP256, BY_CONTEXT, 0).is_err());
+        assert!(make(KeyKind::Hmac, BY_CONTEXT, 0).is_err());
         assert!(make(KeyKind::Ed25519, Derivation::Convergent, 0).is_err());
-        assert!(make(KeyKind::Ed25519, Derivation::ByContext, 0).is_ok());
+        assert!(make(KeyKind::Ed25519, BY_CONTEXT, 0).is_ok());
         assert!(make(KeyKind::Aes128Gcm96, Derivation::Convergent, 0).is_ok());
         assert_eq!(
             refusal(make(KeyKind::Aes128Gcm96, Derivation::None, 32)),

@@ -69,5 +69,5 @@ pub use key_change::KeyChange;
 pub use kind::KeyKind;
 pub use mac::Mac;
 pub use random::fill as fill_random;
-pub use settings::{Derivation, KeyOrigin, KeySettings, Stamp};
+pub use settings::{Derivation, Kdf, KeyOrigin, KeySettings, Stamp};
 pub use sign::{Marshaling, RsaPadding, SaltBytes, Sign, SignInput, SignOptions, TransitSignature};

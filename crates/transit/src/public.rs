@@ -165,7 +165,7 @@ mod tests {
     use crate::hash::HashAlgorithm;
     use crate::key::{KeySpec, TransitKey};
     use crate::material::Material;
-    use crate::settings::{Derivation, KeyOrigin};
+    use crate::settings::{Derivation, Kdf, KeyOrigin};
     use crate::sign::{Marshaling, RsaPadding, SaltBytes, Sign, SignInput, SignOptions};
 
     const OPTIONS: SignOptions = SignOptions {
@@ -300,7 +300,8 @@ mod tests {
         let mut spki = der::from_pem(&texts[1]).unwrap();
         *spki.last_mut().unwrap() ^= 1;
         assert!(PublicHalf::from_spki(KeyKind::EcdsaP256, &spki).is_err());
-        let spec = KeySpec { derivation: Derivation::ByContext, ..KeySpec::default() };
+        let spec =
+            KeySpec { derivation: Derivation::ByContext(Kdf::HkdfSha256), ..KeySpec::default() };
         let derived =
             TransitKey::import_public(KeyKind::Ed25519, &spec, KeyOrigin::Imported, &texts[0], 0);
         assert!(refusal(derived).contains("derived Ed25519 key"));

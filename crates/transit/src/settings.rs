@@ -7,9 +7,48 @@ pub enum Derivation {
     #[default]
     None,
     /// A key is derived for each context.
-    ByContext,
+    ByContext(Kdf),
     /// The same, and equal plaintexts in equal contexts have equal ciphertexts.
     Convergent,
+}
+
+/// How a context's key is derived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kdf {
+    /// HKDF-SHA-256 (RFC 5869), for keys that are made here.
+    #[default]
+    HkdfSha256,
+    /// HMAC-SHA-256 in counter mode (NIST SP 800-108): what Vault and OpenBao use for derived keys that are imported.
+    HmacSha256Counter,
+}
+
+impl Kdf {
+    /// The function with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::HkdfSha256, Self::HmacSha256Counter].into_iter().find(|kdf| kdf.name() == name)
+    }
+
+    /// The name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HkdfSha256 => "hkdf_sha256",
+            Self::HmacSha256Counter => "hmac-sha256-counter",
+        }
+    }
+}
+
+impl Derivation {
+    /// How keys are derived, if they are.
+    #[must_use]
+    pub const fn kdf(self) -> Option<Kdf> {
+        match self {
+            Self::None => None,
+            Self::ByContext(kdf) => Some(kdf),
+            Self::Convergent => Some(Kdf::HkdfSha256),
+        }
+    }
 }
 
 /// Where a key's versions came from.

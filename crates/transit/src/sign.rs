@@ -11,7 +11,6 @@ use crate::key::{TransitKey, derived_pair};
 use crate::material::Material;
 use crate::public::TransitPublicKey;
 use crate::rsa;
-use crate::settings::Derivation;
 use crate::tagged::{self, TaggedSubject};
 
 /// How a signature is written.
@@ -123,12 +122,14 @@ impl TransitKey {
         let signature = match &self.version(number)?.material {
             Material::Ecdsa(pair) => pair.sign(&input, options.marshaling)?,
             Material::Rsa(pair) => pair.sign(options.hash, &input, options.padding)?,
-            Material::Ed25519(pair) if self.derivation == Derivation::None => pair.sign(&input),
-            Material::Ed25519(pair) => {
-                let derived = derived_pair(pair, request.context)?;
-                public = Some(derived.public().to_vec());
-                derived.sign(&input)
-            }
+            Material::Ed25519(pair) => match self.derivation.kdf() {
+                None => pair.sign(&input),
+                Some(kdf) => {
+                    let derived = derived_pair(kdf, pair, request.context)?;
+                    public = Some(derived.public().to_vec());
+                    derived.sign(&input)
+                }
+            },
             Material::Public(_) => {
                 return Err(Error::invalid(
                     "requested version for signing does not contain a private part",
@@ -163,12 +164,10 @@ impl TransitKey {
         match &self.version(number)?.material {
             Material::Ecdsa(pair) => pair.verifies(&input, &signature, options.marshaling),
             Material::Rsa(pair) => pair.verifies(options.hash, &input, &signature, options.padding),
-            Material::Ed25519(pair) if self.derivation == Derivation::None => {
-                Ok(pair.verifies(&input, &signature))
-            }
-            Material::Ed25519(pair) => {
-                Ok(derived_pair(pair, request.context)?.verifies(&input, &signature))
-            }
+            Material::Ed25519(pair) => Ok(match self.derivation.kdf() {
+                None => pair.verifies(&input, &signature),
+                Some(kdf) => derived_pair(kdf, pair, request.context)?.verifies(&input, &signature),
+            }),
             Material::Public(half) => match half.key() {
                 TransitPublicKey::Ed25519(public) => {
                     Ok(ed25519::verifies(public, &input, &signature))
@@ -201,6 +200,7 @@ mod tests {
     use super::*;
     use crate::key::KeySpec;
     use crate::kind::KeyKind;
+    use crate::settings::{Derivation, Kdf};
 
     const OPTIONS: SignOptions = SignOptions {
         hash: HashAlgorithm::Sha2_256,
@@ -276,7 +276,8 @@ mod tests {
         let key = TransitKey::make(KeyKind::Ed25519, &KeySpec::default(), 0).unwrap();
         round_trip(&key, OPTIONS);
         assert_eq!(key.sign(&message(b"m"), OPTIONS).unwrap().public, None);
-        let spec = KeySpec { derivation: Derivation::ByContext, ..KeySpec::default() };
+        let spec =
+            KeySpec { derivation: Derivation::ByContext(Kdf::HkdfSha256), ..KeySpec::default() };
         let key = TransitKey::make(KeyKind::Ed25519, &spec, 0).unwrap();
         let by = |context| Sign { context, ..message(b"m") };
         let signed = key.sign(&by(b"a"), OPTIONS).unwrap();

@@ -231,7 +231,7 @@ pub(crate) const TARGETS: [Target; 46] = [
     Target {
         name: "peer_frame",
         about: "frames between servers, and their hello: one encoding, or refused",
-        run: kallisto_peers::parse_hostile,
+        run: kallisto_peers::fuzz::frames,
         words: foreign::PEER_WORDS,
     },
     Target {
@@ -243,25 +243,25 @@ pub(crate) const TARGETS: [Target; 46] = [
     Target {
         name: "sql_template",
         about: "statements with places: no value changes where literals, names and comments end",
-        run: kallisto_engines::read_hostile_sql,
+        run: kallisto_engines::fuzz::sql,
         words: SQL_WORDS,
     },
     Target {
         name: "kubernetes",
         about: "documents and answers of Kubernetes: they say what their JSON says, and no other object is taken",
-        run: kallisto_engines::read_hostile_kubernetes,
+        run: kallisto_engines::fuzz::kubernetes,
         words: KUBERNETES_WORDS,
     },
     Target {
         name: "ldap_message",
         about: "messages of directories: what is let through is taken apart by its reader",
-        run: kallisto_outbound::read_hostile_ldap,
+        run: kallisto_outbound::fuzz::ldap,
         words: LDAP_MESSAGE_WORDS,
     },
     Target {
         name: "ldap_text",
         about: "filters, names of entries and LDIF: no value changes what they mean",
-        run: kallisto_ldap::read_hostile,
+        run: kallisto_ldap::fuzz::directory,
         words: LDAP_TEXT_WORDS,
     },
     Target {
@@ -309,7 +309,7 @@ pub(crate) const TARGETS: [Target; 46] = [
     Target {
         name: "otlp_answer",
         about: "answers of collectors of traces: what a second reader reads, and no long pause",
-        run: kallisto_otlp::hostile::answer,
+        run: kallisto_otlp::fuzz::answer,
         words: foreign::OTLP_WORDS,
     },
     Target {
@@ -363,7 +363,7 @@ pub(crate) const TARGETS: [Target; 46] = [
     Target {
         name: "acme",
         about: "signed requests, keys and names of ACME: refused, or one spelling",
-        run: kallisto_engines::read_hostile_acme,
+        run: kallisto_engines::fuzz::acme,
         words: acme::WORDS,
     },
     Target {
@@ -429,13 +429,13 @@ pub(crate) const TARGETS: [Target; 46] = [
     Target {
         name: "store_batch",
         about: "batches as the replicated log carries them: what decodes, encodes to the same",
-        run: kallisto_store::internals::batch_codec,
+        run: kallisto_store::fuzz::batch_codec,
         words: STORE_WORDS,
     },
     Target {
         name: "raft_log",
         about: "records in a frame of the replicated log",
-        run: kallisto_store::internals::raft_log_payload,
+        run: kallisto_store::fuzz::raft_log_payload,
         words: STORE_WORDS,
     },
     Target {
@@ -465,13 +465,13 @@ pub(crate) const TARGETS: [Target; 46] = [
     Target {
         name: "raft_message",
         about: "messages between peers: what decodes, encodes to the same",
-        run: kallisto_store::internals::raft_message,
+        run: kallisto_store::fuzz::raft_message,
         words: STORE_WORDS,
     },
     Target {
         name: "raft_snapshot",
         about: "chunks of a snapshot, behind a checksum",
-        run: kallisto_store::internals::raft_snapshot_chunk,
+        run: kallisto_store::fuzz::raft_snapshot_chunk,
         words: STORE_WORDS,
     },
     Target {

@@ -73,6 +73,20 @@ export function fieldsOf(kind: Kind): FieldOf[] {
   }
 }
 
+/** Which methods machines use, not people. */
+const FOR_MACHINES: Record<Kind, boolean> = {
+  token: false,
+  userpass: false,
+  approle: true,
+  jwt: true,
+  oidc: false,
+  cert: true,
+  ldap: false,
+  kubernetes: true,
+  github: false,
+  okta: false,
+};
+
 /** The methods an operator shows to everybody, in their order. */
 export async function publicWays(): Promise<Way[]> {
   const reply = await tryCall<{ auth?: Record<string, { type: string; description?: string }> }>(
@@ -102,8 +116,7 @@ export async function publicWays(): Promise<Way[]> {
       known.push({ kind: one.type as Kind, mount, label: one.label || mount });
   }
   // Where the operator says nothing, what people use comes before what machines use.
-  const forMachines = (way: Way): number =>
-    Number(['approle', 'jwt', 'kubernetes', 'cert'].includes(way.kind));
+  const forMachines = (way: Way): number => Number(FOR_MACHINES[way.kind]);
   return known.sort(
     (a, b) =>
       (isSaid ? place(a) - place(b) : 0) ||
@@ -113,8 +126,7 @@ export async function publicWays(): Promise<Way[]> {
 }
 
 /** Methods where people give a name and a password; the name is a part of the path. */
-const byPassword = (kind: Kind): boolean =>
-  kind === 'userpass' || kind === 'ldap' || kind === 'okta';
+const byPassword = (kind: Kind): boolean => fieldsOf(kind).some(({ name }) => name === 'username');
 
 /** Signs in; `values` are the fields of the method. */
 export async function login(way: Way, values: Record<string, string>): Promise<void> {

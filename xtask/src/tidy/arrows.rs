@@ -12,15 +12,15 @@ const TABLE: &str = "xtask/src/tidy/rooms/";
 
 /// What a dependency is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DependencyPurpose {
+pub(super) enum DependencyPurpose {
     Product,
     Tests,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Dependency {
-    name: String,
-    purpose: DependencyPurpose,
+pub(super) struct Dependency {
+    pub(super) name: String,
+    pub(super) purpose: DependencyPurpose,
 }
 
 /// The feature of the barrier that lets a run name its random bytes, and the one crate that may ask for it.
@@ -114,7 +114,7 @@ fn check_room(room: &CrateArrows, packages: &[&str], file: &File) -> Vec<TidyFin
 }
 
 /// The dependencies a manifest declares.
-fn dependencies(manifest: &str) -> Result<Vec<Dependency>, String> {
+pub(super) fn dependencies(manifest: &str) -> Result<Vec<Dependency>, String> {
     let mut found = Vec::new();
     let mut purpose = None;
     for line in manifest.lines().map(str::trim) {

@@ -2,7 +2,7 @@
 //!
 //! Each room checks one kind of promise and returns [`TidyFinding`]s: `arrows` who may know whom and
 //! which external crates come in, `core_rooms` the same between the rooms of the core, `engine_kinds` who tells engines apart, `graph` what all of them bring along, `sources` what every file
-//! looks like, `page` the web page's sources, `type_names` that a name means one type, `decisions` the records, `links` the links of the documents, `named_modules` the modules that they name, `readme_numbers` that the README shows what was measured. `files` reads the tree for all of them. A test below runs
+//! looks like, `page` the web page's sources, `type_names` that a name means one type, `decisions` the records, `links` the links of the documents, `named_modules` the modules that they name, `not_below` what the page of the architecture says no crate depends on, `readme_numbers` that the README shows what was measured. `files` reads the tree for all of them. A test below runs
 //! every check over this very tree, so `cargo x test` holds them too.
 //!
 //! Not held here: taste. Sizes of functions and good names are for the reader.
@@ -16,6 +16,7 @@ mod files;
 mod graph;
 pub(crate) mod links;
 mod named_modules;
+mod not_below;
 pub(crate) mod page;
 mod readme_numbers;
 mod rooms;
@@ -76,6 +77,7 @@ fn check(root: &Path) -> Vec<TidyFinding> {
     findings.extend(decisions::check(&files));
     findings.extend(links::check(root, &files));
     findings.extend(named_modules::check(&files));
+    findings.extend(not_below::check(&files));
     findings.extend(readme_numbers::check(&files));
     findings.sort();
     findings

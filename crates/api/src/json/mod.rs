@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 pub use members::{RawMembers, member, members};
 pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse, parse_object};
 pub use patch::merge_patch;
-pub use write::{write_string, write_u64};
+pub use write::{write_string, write_strings, write_u64};
 
 /// Bytes set aside for the text of a value: what a small secret takes.
 const TEXT_BYTES_USUAL: usize = 256;

@@ -62,6 +62,22 @@ fn has_special(run: &[u8]) -> bool {
     run.iter().fold(false, |found, &byte| found | special(byte))
 }
 
+/// Appends `texts` as a JSON array of strings, and `null` for none.
+pub fn write_strings(texts: &[String], out: &mut Vec<u8>) {
+    if texts.is_empty() {
+        out.extend_from_slice(b"null");
+        return;
+    }
+    out.push(b'[');
+    for (at, text) in texts.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write_string(text, out);
+    }
+    out.push(b']');
+}
+
 /// Appends `text` as a JSON string.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);

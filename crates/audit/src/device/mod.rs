@@ -206,7 +206,7 @@ impl Device {
             together: 0,
             keeps_rooms: device.spec.secrecy == Secrecy::Masked,
             retry: RETRY_MIN,
-            is_failing: false,
+            failure: None,
             has_told_of_long: false,
         };
         thread::Builder::new().name("audit".into()).spawn(move || writer.run())?;

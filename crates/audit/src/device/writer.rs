@@ -15,6 +15,8 @@ use crate::limits::{
 };
 use crate::sink::{LineGroup, Sink};
 
+/// How long a device that goes on failing of the same is not logged again.
+const LOG_PAUSE: Duration = Duration::from_secs(60);
 /// The watchdog looks this many times within a deadline.
 const LOOKS_PER_DEADLINE: u32 = 8;
 
@@ -36,10 +38,17 @@ pub(super) struct WriterThread {
     /// How much was handed in together lately: what the last group had, or the ones before it, less a sixteenth for each since.
     pub(super) together: usize,
     pub(super) retry: Duration,
-    /// Whether nothing was written since it failed: opening alone proves little on a full disk.
-    pub(super) is_failing: bool,
+    /// What was logged of it, if nothing was written since it failed: opening alone proves little on a full disk.
+    pub(super) failure: Option<LoggedFailure>,
     /// Whether it was told that a record is too long for the destination.
     pub(super) has_told_of_long: bool,
+}
+
+/// What was logged last of a device that fails.
+#[derive(Debug)]
+pub(super) struct LoggedFailure {
+    why: String,
+    at: Instant,
 }
 
 /// What was written since the last checkpoint.
@@ -165,7 +174,7 @@ impl WriterThread {
 
     fn open(&mut self) -> std::io::Result<()> {
         // What was written so far may have been moved away: it is signed where it is.
-        if self.unsigned.records > 0 && !self.is_failing {
+        if self.unsigned.records > 0 && self.failure.is_none() {
             let _ = self.sign();
         }
         let found = self.sink.open()?;
@@ -233,7 +242,7 @@ impl WriterThread {
 
     /// Signs what is not signed yet, as far as the destination still works.
     fn end(mut self) {
-        if self.unsigned.records > 0 && !self.is_failing {
+        if self.unsigned.records > 0 && self.failure.is_none() {
             let _ = self.sign();
         }
         self.shared.lock().has_ended = true;
@@ -281,14 +290,28 @@ impl WriterThread {
 
     /// Takes note of a group that was written.
     fn recovered(&mut self) {
-        if std::mem::take(&mut self.is_failing) {
+        if self.failure.take().is_some() {
             tracing::info!(device = self.name, "the audit device works again");
         }
         self.retry = RETRY_MIN;
     }
 
+    /// Logs that it failed, unless that was logged of the same reason lately: it is tried again every few seconds.
+    fn log_failure(&mut self, why: &str, now: Instant) {
+        let is_logged = |logged: &LoggedFailure| {
+            logged.why == why && now.saturating_duration_since(logged.at) < LOG_PAUSE
+        };
+        if !self.failure.as_ref().is_some_and(is_logged) {
+            tracing::error!(device = self.name, error = %why, "an audit device failed");
+            self.failure = Some(LoggedFailure { why: why.to_owned(), at: now });
+        }
+    }
+
     /// Tells those who waited, and what the device is now.
     fn settle(&mut self, outcome: std::io::Result<()>) {
+        if let Err(error) = &outcome {
+            self.log_failure(&error.to_string(), clock::monotonic());
+        }
         let mut state = self.shared.lock();
         state.busy_since = None;
         match outcome {
@@ -302,9 +325,6 @@ impl WriterThread {
                 }
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::error!(device = self.name, %error, "an audit device failed");
-                }
                 let retry_at = clock::monotonic() + self.retry;
                 self.retry = (self.retry * 2).min(RETRY_MAX);
                 state.mode = QueueMode::Failed { why: error.to_string(), retry_at };
@@ -379,7 +399,7 @@ mod tests {
             together: 0,
             keeps_rooms: true,
             retry: RETRY_MIN,
-            is_failing: false,
+            failure: None,
             has_told_of_long: false,
         }
     }
@@ -402,7 +422,20 @@ mod tests {
         assert_eq!(expected, RETRY_MAX);
         writer.recovered();
         assert_eq!(writer.retry, RETRY_MIN);
-        assert!(!writer.is_failing);
+        assert!(writer.failure.is_none());
+    }
+
+    #[test]
+    fn a_failure_is_logged_once_a_minute_and_of_another_reason_at_once() {
+        let (mut writer, start) = (writer(), clock::monotonic());
+        let mut logged = |why: &str, secs| {
+            errors_of(|| writer.log_failure(why, start + Duration::from_secs(secs)))
+        };
+        assert_eq!(
+            [logged("a", 0), logged("a", 59), logged("b", 59), logged("b", 118)],
+            [1, 0, 1, 0]
+        );
+        assert_eq!([logged("b", 119), logged("a", 120)], [1, 1]);
     }
 
     /// Whether it gives its turn away for more depends on that.

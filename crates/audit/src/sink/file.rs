@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::{LineGroup, Sink, lies_within};
 use crate::anchor::Sought;
@@ -88,7 +88,7 @@ impl FileSink {
             .open(&self.path)?;
         // A pipe or a device would take records and keep none.
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(no_regular_file());
         }
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             io::Error::new(ErrorKind::ResourceBusy, "another device or server writes it")
@@ -143,8 +143,29 @@ impl Sink for FileSink {
     }
 }
 
-/// The last record of a file, which is looked for in that many bytes at its end. A torn line there, which nobody was answered for, is cut off.
+/// Whether a file that is there could be gone on with. It is left as it is, and not locked, so that a server may be writing it.
+pub(super) fn check_file(path: &Path, prefix: &str) -> io::Result<()> {
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::APPEND;
+    let mut file = File::from(rustix::fs::open(path, flags | OFlags::RDWR, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(no_regular_file());
+    }
+    last_record(&mut file, prefix, TAIL_BYTES_MAX).map(drop)
+}
+
+/// The last record of a file. A torn line behind it, which nobody was answered for, is cut off.
 fn recover(file: &mut File, prefix: &str, tail_bytes_max: u64) -> io::Result<Option<ChainHead>> {
+    let (head, whole) = last_record(file, prefix, tail_bytes_max)?;
+    cut(file, whole, file.metadata()?.len())?;
+    Ok(head)
+}
+
+/// The last record of a file, which is looked for in that many bytes at its end, and where it ends.
+fn last_record(
+    file: &mut File,
+    prefix: &str,
+    tail_bytes_max: u64,
+) -> io::Result<(Option<ChainHead>, u64)> {
     let len = file.metadata()?.len();
     let mut window = TAIL_BYTES;
     loop {
@@ -158,8 +179,7 @@ fn recover(file: &mut File, prefix: &str, tail_bytes_max: u64) -> io::Result<Opt
             if start > 0 || !chain::begins_a_record(&tail, prefix) {
                 return Err(not_ours());
             }
-            cut(file, 0, len)?;
-            return Ok(None);
+            return Ok((None, 0));
         };
         let line = &tail[..end];
         let begin = line.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -168,8 +188,7 @@ fn recover(file: &mut File, prefix: &str, tail_bytes_max: u64) -> io::Result<Opt
             continue;
         }
         let links = chain::read(&line[begin..]).filter(|links| links.sound).ok_or_else(not_ours)?;
-        cut(file, start + end as u64 + 1, len)?;
-        return Ok(Some(links.head));
+        return Ok((Some(links.head), start + end as u64 + 1));
     }
 }
 
@@ -226,6 +245,10 @@ fn read_from(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(end - start).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+fn no_regular_file() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
 }
 
 fn not_ours() -> io::Error {

@@ -101,12 +101,17 @@ impl Destinations for Real {
     }
 }
 
+/// Whether the file of a device, which is there, could be gone on with. Nothing of it is changed.
+///
+/// # Errors
+/// What the operating system says, or that it is no audit file.
+pub fn check_file(spec: &DeviceSpec) -> io::Result<()> {
+    spec.destination.file().map_or(Ok(()), |path| file::check_file(path, &spec.form.prefix))
+}
+
 /// The file that a device writes, if it writes one: no two devices may share it.
 pub fn file_of(spec: &DeviceSpec) -> Option<PathBuf> {
-    match &spec.destination {
-        AuditDestination::File { path, .. } => Some(file::resolved(path)),
-        _ => None,
-    }
+    spec.destination.file().map(file::resolved)
 }
 
 /// Whether `path` lies in one of `directories`, all resolved.

@@ -25,7 +25,7 @@ mod sweep;
 
 use std::future::ready;
 
-use kallisto_api::{BoxFuture, Error, Expected, Fields, Json, Map, Request, Response};
+use kallisto_api::{BoxFuture, Denial, Error, Expected, Fields, Json, Map, Request, Response};
 use kallisto_engine::storage::Transaction;
 use kallisto_engine::{
     Call, EngineContext, EngineSpec, Login, LoginMethod, Renewal, RenewalCall, Storage,
@@ -159,12 +159,23 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     if role_id.len() > ID_BYTES_MAX {
         return Err(wrong());
     }
+    // Counted as OpenBao does: wrong secret ids of a role that is there, by its id.
+    let attempts = run.logins()?.attempts(&role_id);
+    if attempts.is_locked() {
+        return Err(Error::Denied(Denial::BadToken));
+    }
     let (name, role) = approle.role_of_id(&role_id)?.ok_or_else(wrong)?;
     let mut metadata = Map::new();
     let mut params = role.params.clone();
     if role.bind_secret_id {
         let given = given_id(fields, "secret_id")?;
-        let secret = approle.spend(&role, &given, request).await?;
+        let spent = approle.spend(&role, &given, request).await;
+        match &spent {
+            Ok(_) => attempts.forget(),
+            Err(refusal) if *refusal == wrong() => attempts.fail(true),
+            Err(_) => {}
+        }
+        let secret = spent?;
         metadata = secret.metadata;
         if !secret.token_bound_cidrs.is_empty() {
             params.bound_cidrs = secret.token_bound_cidrs;

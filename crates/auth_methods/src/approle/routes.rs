@@ -5,7 +5,8 @@ use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, field};
 use kallisto_engine::{Handler, RouteRows, Row, RowIndex, handler, row};
 
 use super::role::RolePart;
-use super::{Approle, list, log_in, role_in, tidy};
+use super::{Approle, list, log_in, role_in, role_record, tidy};
+use crate::names::role_name;
 use crate::routes::ROLE;
 use crate::routes::with_token_fields;
 
@@ -63,7 +64,7 @@ const ROLES: &[Row<Handler>] = &[
             handler!(async |run| Approle::at(&run).write(&run, &role_in(&run)?).await);
         Delete => "Delete a role and its secret ids.",
             handler!(async |run| Approle::at(&run).delete(&role_in(&run)?).await);
-    }.light()),
+    }.light().creating(|to| Some(role_record(&role_name(to.params.get("role")).ok()?)))),
     row!("role/{role}/role-id", &[ROLE, ROLE_ID], {
         Read => "Read a role's id.", handler!(|run| Approle::at(&run).read_role_id(&role_in(&run)?));
         Update => "Set a role's id.",

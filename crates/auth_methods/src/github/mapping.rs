@@ -5,10 +5,11 @@
 
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Logical, Response};
+use kallisto_engine::pattern::Params;
 use kallisto_engine::token_params::clean_policy_names;
 use kallisto_engine::{Call, Storage};
 
-use crate::local::{LocalGroups, LocalNames, NameCase};
+use crate::local::{LocalGroups, LocalNames, NameCase, spelled};
 
 /// The name that everybody has.
 const EVERYBODY: &str = "default";
@@ -52,6 +53,11 @@ impl PolicyMapping {
             }
         }
         Ok(policies)
+    }
+
+    /// The record of the name that a path has.
+    pub(super) fn record(self, params: Params<'_>) -> Option<String> {
+        Some(self.0.record(&spelled(NameCase::Folded, params.get("key"))?))
     }
 
     /// Shows what a name maps to; of one that maps to nothing, nothing, as Vault does.

@@ -37,7 +37,7 @@ pub(super) static GITHUB: RouteRows<Handler> = RouteRows {
                 Read => "Read a team's policies.", handler!(|run| TEAMS.read(&run));
                 Update => "Give policies to a team.", handler!(async |run| TEAMS.write(&run).await);
                 Delete => "Take its policies from a team.", handler!(async |run| TEAMS.delete(&run).await);
-            }),
+            }.creating(|to| TEAMS.record(to.params))),
             row!("map/users", &[AFTER, LIMIT], {
                 Read => "List the people that have policies.", handler!(|run| USERS.list(&run));
                 List => "List the people that have policies.", handler!(|run| USERS.list(&run));
@@ -46,7 +46,7 @@ pub(super) static GITHUB: RouteRows<Handler> = RouteRows {
                 Read => "Read a person's policies.", handler!(|run| USERS.read(&run));
                 Update => "Give policies to a person.", handler!(async |run| USERS.write(&run).await);
                 Delete => "Take policies from a person.", handler!(async |run| USERS.delete(&run).await);
-            }),
+            }.creating(|to| USERS.record(to.params))),
         ],
         &[row!("login", &[field("token", Text, "The token of GitHub.")], {
             Update => "Log in.", handler!(log_in);

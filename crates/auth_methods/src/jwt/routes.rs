@@ -87,7 +87,7 @@ const GROUPS: &[RowGroup<Handler>] = &[&[
         Read => "Read a role.", handler!(|run| ROLES.read::<JwtRole>(&run));
         Update => "Make or change a role.", handler!(async |run| ROLES.write::<JwtRole>(&run).await);
         Delete => "Delete a role.", handler!(async |run| ROLES.delete(&run).await);
-    }),
+    }.creating(|to| ROLES.record(to.params).ok())),
     row!("login", &LOGIN_FIELDS, {
             Update => "Log in.",
                 handler!(log_in);

@@ -48,7 +48,7 @@ pub(super) static KUBERNETES: RouteRows<Handler> = RouteRows {
             Read => "Read a role.", handler!(|run| ROLES.read::<KubernetesRole>(&run));
             Update => "Make or change a role.", handler!(async |run| ROLES.write::<KubernetesRole>(&run).await);
             Delete => "Delete a role.", handler!(async |run| ROLES.delete(&run).await);
-        }),
+        }.creating(|to| ROLES.record(to.params).ok())),
         row!("login", &LOGIN_FIELDS, {
             Update => "Log in.",
                 handler!(log_in);

@@ -288,6 +288,9 @@ pub(crate) const METHOD: EngineSpec = EngineSpec {
 
 #[cfg(test)]
 mod tests {
+    use kallisto_auth::Operation::Update;
+    use kallisto_engine_testing::TestMount;
+
     use super::*;
 
     #[test]
@@ -309,5 +312,39 @@ mod tests {
         user.params.update(Fields::new(&body)).unwrap();
         assert_eq!(UserpassUser::decode(&user.encode()), Some(user));
         assert!(UserpassUser::decode(b"{}").is_none());
+    }
+
+    fn refused(mount: &TestMount, path: &str, password: &str) -> Error {
+        let body = format!(r#"{{"password":"{password}"}}"#);
+        mount.ask(0, Update, path, &body).unwrap_err()
+    }
+
+    #[test]
+    fn a_good_password_is_a_login_and_all_others_are_told_the_same() {
+        let mount = TestMount::new(&METHOD);
+        mount.ask(0, Update, "users/bob", r#"{"password":"good","token_ttl":60}"#).unwrap();
+        mount.ask(0, Update, "login/Bob", r#"{"password":"good"}"#).unwrap();
+        let login = mount.granted().unwrap();
+        assert_eq!((login.alias.as_str(), login.display_name.as_str()), ("bob", "bob"));
+        assert_eq!(login.metadata.get("username").and_then(Json::as_str), Some("bob"));
+        assert_eq!(login.params.to_map().get("token_ttl"), Some(&60_u64.into()));
+        for path in ["login/bob", "login/nobody"] {
+            assert_eq!(refused(&mount, path, "wrong"), Error::invalid(WRONG), "{path}");
+        }
+        assert_eq!(mount.wrong_passwords(), (1, 1));
+        mount.lock_names(true);
+        assert_eq!(refused(&mount, "login/bob", "good"), Error::Denied(Denial::BadToken));
+        assert!(mount.granted().is_none());
+    }
+
+    #[test]
+    fn a_password_that_changes_during_the_comparison_is_compared_again() {
+        let mount = TestMount::new(&METHOD);
+        mount.ask(0, Update, "users/bob", r#"{"password":"old"}"#).unwrap();
+        mount.meanwhile(|mount| {
+            drop(mount.ask(0, Update, "users/bob/password", r#"{"password":"new"}"#).unwrap());
+        });
+        assert_eq!(refused(&mount, "login/bob", "old"), Error::invalid(WRONG));
+        assert!(mount.granted().is_none());
     }
 }

@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, field};
 use kallisto_engine::{Handler, RouteRows, RowIndex, handler, row};
 
-use super::{UserPart, delete, list, log_in, read, write};
+use super::{UserPart, canonical, delete, list, log_in, read, record, write};
 use crate::routes::with_token_fields;
 
 const NAME: Field = field("name", Text, "The user's name.");
@@ -25,7 +25,7 @@ pub(super) static USERPASS: RouteRows<Handler> = RouteRows {
             Read => "Read a user.", handler!(|run| read(&run));
             Update => "Make or change a user.", handler!(async |run| write(&run, UserPart::User).await);
             Delete => "Delete a user.", handler!(async |run| delete(&run).await);
-        } .light()),
+        } .light().creating(|to| Some(record(&canonical(to.params.get("name"))?)))),
         row!("users/{name}/password", &[NAME, PASSWORD, PASSWORD_HASH], {
             Update => "Set a user's password.",
                 handler!(async |run| write(&run, UserPart::Password).await);

@@ -60,7 +60,8 @@ impl Delete {
             }
             KvEngineVersion::V1 | KvEngineVersion::V2 => ClientRequest::new(Method::Delete, &path),
         };
-        match client.send(&request).map_err(Error::doing(format!("Error deleting {path}")))? {
+        let answer = client.send(&request.wrappable());
+        match answer.map_err(Error::doing(format!("Error deleting {path}")))? {
             Some(secret) if secret.says_something() || secret.wrap_info.is_some() => {
                 output::secret(&secret, &config, None)
             }

@@ -47,12 +47,12 @@ impl Get {
         };
         let place = KvPath::find(&client, &self.mount, path)?;
         let path = place.path("data");
-        let mut request = ClientRequest::get(&path);
+        let mut request = ClientRequest::get(&path).wrappable();
         if let (KvEngineVersion::V2, Some(version @ 1..)) = (place.engine, self.version) {
             request = request.with_query("version", version.to_string());
         }
         let doing = format!("Error reading {path}");
-        let secret = client.send(&request).map_err(Error::doing(doing))?;
+        let secret = client.send(&request).map_err(Error::reading(doing, &path))?;
         let secret = secret.ok_or_else(|| Error::no_value(&path))?;
         match (self.field.field.as_deref(), place.engine) {
             (None, _) if config.format != OutputFormat::Table || secret.wrap_info.is_some() => {

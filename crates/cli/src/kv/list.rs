@@ -47,10 +47,7 @@ impl List {
         let place = KvPath::find(&client, &self.mount, self.path.as_deref().unwrap_or_default())?;
         let path = place.path("metadata");
         let doing = format!("Error {doing} {path}");
-        match client.send(&request(&path)).map_err(Error::doing(doing))? {
-            Some(secret) => output::list(&secret, &config, &path),
-            None => output::no_list(&config, &path),
-        }
+        output::listed(client.send(&request(&path).wrappable()), &doing, &config, &path)
     }
 }
 

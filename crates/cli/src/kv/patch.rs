@@ -117,7 +117,7 @@ impl Patch {
     fn merge_request(&self, path: &str, mut data: Map) -> ClientRequest {
         data.extend(self.remove_data.iter().map(|key| (key.clone(), Json::Null)));
         let body = Json::Object(versioned(data, cas_options(self.version_wanted())));
-        ClientRequest::new(Method::Patch, path).with_body(&body)
+        ClientRequest::new(Method::Patch, path).with_body(&body).wrappable()
     }
 
     /// Reads, merges and writes back on condition that the version is still the one read.
@@ -128,9 +128,8 @@ impl Patch {
         change: Map,
     ) -> Result<Result<Option<Secret>, ClientError>, Error> {
         let doing = format!("Error doing pre-read at {path}");
-        let current = client
-            .send_really(&ClientRequest::get(path).unwrapped())
-            .map_err(Error::doing(doing))?;
+        let current =
+            client.send_really(&ClientRequest::get(path)).map_err(Error::reading(doing, path))?;
         let current = current.ok_or_else(|| Error::no_value(path))?;
         let Some(data) = current.datum_map("data") else {
             return Err(Error::Absent(format!(
@@ -148,6 +147,7 @@ impl Patch {
             merged.remove(key);
         }
         let cas = self.version_wanted().unwrap_or(version);
-        Ok(client.send(&ClientRequest::put(path, versioned(merged, cas_options(Some(cas))))))
+        let body = versioned(merged, cas_options(Some(cas)));
+        Ok(client.send(&ClientRequest::put(path, body).wrappable()))
     }
 }

@@ -44,8 +44,12 @@ impl KvPath {
             Some(mount) => url::clean(mount)?,
             None => path.clone(),
         };
-        let request = ClientRequest::get(&format!("sys/internal/ui/mounts/{asked}")).unwrapped();
-        let answer = client.send_really(&request)?;
+        let request = ClientRequest::get(&format!("sys/internal/ui/mounts/{asked}"));
+        let answer = match client.send_really(&request) {
+            // A server that is too old to have the route has no versions either.
+            Err(error) if error.api().is_some_and(|api| api.status == 404) => None,
+            answer => answer?,
+        };
         let (found, engine) =
             answer.as_ref().map_or((String::new(), KvEngineVersion::V1), mount_of);
         let rest = match &mount.mount {

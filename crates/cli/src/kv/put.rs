@@ -49,7 +49,7 @@ impl Put {
             KvEngineVersion::V1 => data,
             KvEngineVersion::V2 => versioned(data, cas_options(self.cas)),
         };
-        let result = client.send(&ClientRequest::put(&path, body));
+        let result = client.send(&ClientRequest::put(&path, body).wrappable());
         let secret = result.map_err(Error::doing(format!("Error writing data to {path}")))?;
         written(secret.as_ref(), &path, &config, self.field.field.as_deref())
     }

@@ -84,7 +84,8 @@ impl Route {
         ]);
         let request = ClientRequest::put(&format!("sys/kallisto/kv/{verb}"), body);
         let doing = Error::doing_at(format!("Error: cannot {verb} {from} to {to}"), &from);
-        let answer = client.send(&request).map_err(doing)?.unwrap_or_default();
+        let answer = client.send(&request).map_err(doing)?;
+        let answer = Secret::with_data(answer, &format!("Error: cannot {verb} {from} to {to}"))?;
         if config.format != OutputFormat::Table {
             return output::secret(&answer, &config, None);
         }

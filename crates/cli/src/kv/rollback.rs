@@ -52,7 +52,7 @@ impl Rollback {
         let old = self.data_of(&client, &path, version)?;
         let data = old.datum_map("data").cloned().unwrap_or_default();
         let body = versioned(data, cas_options(Some(newest)));
-        let result = client.send(&ClientRequest::put(&path, body));
+        let result = client.send(&ClientRequest::put(&path, body).wrappable());
         match result.map_err(Error::doing(format!("Error writing data to {path}")))? {
             Some(secret) => output::secret(&secret, &config, None),
             None => Ok(output::done(&config, &format!("Success! Data written to: {path}"))),
@@ -62,9 +62,8 @@ impl Rollback {
     /// The number of the newest version, deleted or not.
     fn newest(&self, client: &Client<'_>, path: &str) -> Result<i64, Error> {
         let doing = format!("Error doing pre-read at {path}");
-        let secret = client
-            .send_really(&ClientRequest::get(path).unwrapped())
-            .map_err(Error::doing(doing))?;
+        let secret =
+            client.send_really(&ClientRequest::get(path)).map_err(Error::reading(doing, path))?;
         let secret = secret.ok_or_else(|| Error::no_value(path))?;
         let version = secret.datum_map("metadata").and_then(|metadata| metadata.get("version"));
         let version = version.and_then(as_u64).and_then(|version| i64::try_from(version).ok());
@@ -73,10 +72,9 @@ impl Rollback {
 
     /// The version to bring back; one that is deleted has nothing to bring.
     fn data_of(&self, client: &Client<'_>, path: &str, version: i64) -> Result<Secret, Error> {
-        let request =
-            ClientRequest::get(path).with_query("version", version.to_string()).unwrapped();
+        let request = ClientRequest::get(path).with_query("version", version.to_string());
         let doing = format!("Error doing pre-read at {path}");
-        let secret = client.send_really(&request).map_err(Error::doing(doing))?;
+        let secret = client.send_really(&request).map_err(Error::reading(doing, path))?;
         let secret = secret.ok_or_else(|| Error::no_value(path))?;
         if secret.datum_map("data").is_some() {
             return Ok(secret);

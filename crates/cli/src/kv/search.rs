@@ -12,6 +12,7 @@ use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output::{Document, OutputFormat, table};
+use kallisto_command::secret::Secret;
 
 /// Searches for secrets.
 #[derive(Args, Debug)]
@@ -75,13 +76,14 @@ impl Search {
 fn pages(client: &Client<'_>, route: &str, mut body: Map, name: &str) -> Result<Vec<Json>, Error> {
     let mut all = Vec::new();
     loop {
-        let doing = Error::doing("Error searching");
-        let answer = client.send(&ClientRequest::put(route, body.clone())).map_err(doing)?;
-        let answer = answer.unwrap_or_default();
-        if let Some(Json::Array(items)) = answer.datum(name) {
-            all.extend(items.iter().cloned());
-        }
-        match answer.datum("next").and_then(Json::as_str) {
+        let doing = "Error searching";
+        let answer = client.send(&ClientRequest::put(route, body.clone()));
+        let data = Secret::data_of(answer.map_err(Error::doing(doing))?, doing)?;
+        let Some(Json::Array(items)) = data.get(name) else {
+            return Err(Error::empty_answer(doing));
+        };
+        all.extend(items.iter().cloned());
+        match data.get("next").and_then(Json::as_str) {
             Some(next) => drop(body.insert("next".into(), next.into())),
             None => return Ok(all),
         }

@@ -51,7 +51,7 @@ pub(super) fn send_versions(
     let place = KvPath::find(&client, mount, path)?;
     place.require_v2(|| Error::usage(format!("{title} not supported on KV Version 1")))?;
     let path = place.path(verb);
-    let result = client.send(&ClientRequest::put(&path, version_list(versions)));
+    let result = client.send(&ClientRequest::put(&path, version_list(versions)).wrappable());
     match result.map_err(Error::doing(format!("Error writing data to {path}")))? {
         Some(secret) => output::secret(&secret, &config, None),
         None => Ok(output::done(&config, &format!("Success! Data written to: {path}"))),

@@ -64,7 +64,7 @@ pub(super) struct ClusterPair {
 /// Asks both servers who they are.
 ///
 /// # Errors
-/// One is not reached or sealed, or both are one cluster.
+/// One is not reached or sealed, does not have the namespace, or both are one cluster.
 pub(super) fn identify(source: &Endpoint<'_>, target: &Endpoint<'_>) -> Result<ClusterPair, Error> {
     let ends = ClusterPair { source: source.cluster()?, target: target.cluster()? };
     if !ends.source.is_empty() && ends.source == ends.target && source.is_at_same_namespace(target)
@@ -73,6 +73,8 @@ pub(super) fn identify(source: &Endpoint<'_>, target: &Endpoint<'_>) -> Result<C
             "source and target are one cluster, and the same namespace of it",
         ));
     }
+    source.check_namespace()?;
+    target.check_namespace()?;
     Ok(ends)
 }
 
@@ -122,7 +124,19 @@ impl<'a> Endpoint<'a> {
         Ok(status.datum("cluster_id").and_then(Json::as_str).unwrap_or_default().to_owned())
     }
 
-    /// What is at a path of a namespace; `None` when nothing is.
+    /// Checks that the namespace asked in is there, by what every token may ask.
+    fn check_namespace(&self) -> Result<(), Error> {
+        if self.snapshot().is_some() {
+            return Ok(());
+        }
+        match self.read("", "sys/internal/ui/mounts") {
+            Ok(_) | Err(ItemFailure::Denied(_)) => Ok(()),
+            Err(ItemFailure::Item(why)) => Err(Error::Unusable(why)),
+            Err(ItemFailure::Fatal(error)) => Err(error),
+        }
+    }
+
+    /// What is at a path of a namespace; `None` when nothing is, which no server says of an unknown namespace or mount.
     pub(super) fn read(&self, namespace: &str, path: &str) -> Result<Option<Map>, ItemFailure> {
         if let Some(snapshot) = self.snapshot() {
             return snapshot.read(namespace, path, None);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use data_encoding::BASE64URL_NOPAD;
 
 use super::endpoint::{ItemFailure, check_target_path};
-use super::mounts::{settings, text};
+use super::mounts::{settings, text, written};
 use super::pass::{Item, Migration, MigrationPass, is_nothing};
 use super::pool;
 use super::report::Settled;
@@ -128,7 +128,7 @@ fn move_mount(
         migration.settle_against(tuned.as_ref(), &wanted, || {
             let (path, body) = match tuned {
                 None => (path, super::mounts::creation(there)),
-                Some(_) => (format!("{path}/tune"), wanted.clone()),
+                Some(_) => (format!("{path}/tune"), written(wanted.clone())),
             };
             migration.target.write(item.namespace, &path, body).map(drop)
         })
@@ -145,7 +145,11 @@ fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<()
                 return Ok(Settled::Same);
             };
             let hidden = hidden(migration, item)?;
-            let wanted = writable(there);
+            let mut wanted = writable(there);
+            // The target has them in any case.
+            if method.kind == LoginKind::Cert {
+                wanted.remove("enable_identity_alias_metadata");
+            }
             let here = migration.target_or_nothing(method.namespace, &path)?;
             let write = || {
                 let mut body = wanted.clone();

@@ -8,7 +8,7 @@ use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 
 /// What of a mount's settings moves.
-const TUNING: [&str; 9] = [
+const TUNING: [&str; 10] = [
     "allowed_response_headers",
     "audit_non_hmac_request_keys",
     "audit_non_hmac_response_keys",
@@ -18,7 +18,10 @@ const TUNING: [&str; 9] = [
     "max_lease_ttl",
     "passthrough_request_headers",
     "token_type",
+    LOCKOUT,
 ];
+/// When logins are locked out. Its parts are written by other names than they are read.
+pub(super) const LOCKOUT: &str = "user_lockout_config";
 /// What a server mounts itself.
 const BUILT_IN: [&str; 3] = ["cubbyhole", "identity", "system"];
 
@@ -58,8 +61,17 @@ pub(super) fn move_all(
         if BUILT_IN.contains(&kind) || !migration.scope.reaches(&format!("{namespace}{path}")) {
             continue;
         }
+        let full = format!("{namespace}{path}");
+        migration.scope.meet(&full);
         let here = here.get(path).and_then(Json::as_object);
-        if let Some(engine) = move_one(migration, (namespace, path), mount, here)? {
+        let engine = move_one(migration, (namespace, path), mount, here)?;
+        // Only of secrets is each named path looked for.
+        let is_searched = matches!(engine, Some(MountedEngine::KvV1 | MountedEngine::KvV2))
+            && migration.scope.has(ContentKind::Secrets);
+        if !is_searched {
+            migration.scope.meet_inside(&full);
+        }
+        if let Some(engine) = engine {
             movable.push(SourceMount { path: path.clone(), engine });
         }
     }
@@ -139,9 +151,21 @@ pub(super) fn settings(mount: &Map) -> Map {
     settings
 }
 
+/// Settings as they are written.
+pub(super) fn written(mut settings: Map) -> Map {
+    if let Some(lockout) = settings.get(LOCKOUT).and_then(Json::as_object) {
+        let parts = lockout.iter().map(|(name, value)| {
+            (name.strip_prefix("user_").unwrap_or(name).to_owned(), value.clone())
+        });
+        let parts: Map = parts.collect();
+        settings.insert(LOCKOUT.to_owned(), parts.into());
+    }
+    settings
+}
+
 /// The body that makes such a mount.
 pub(super) fn creation(mount: &Map) -> Map {
-    let mut config = settings(mount);
+    let mut config = written(settings(mount));
     config.remove("description");
     let mut body = Map::from([("config".to_owned(), Json::Object(config))]);
     for name in ["type", "description", "options", "local", "seal_wrap"] {

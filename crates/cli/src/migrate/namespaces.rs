@@ -24,7 +24,9 @@ pub(super) fn move_all(migration: &Migration<'_>) -> Result<Vec<String>, Error> 
             if migration.scope.has(ContentKind::Namespaces) {
                 make(migration, &parent, name)?;
             }
-            found.push(format!("{parent}{name}/"));
+            let path = format!("{parent}{name}/");
+            migration.scope.meet(&path);
+            found.push(path);
         }
     }
     Ok(found)

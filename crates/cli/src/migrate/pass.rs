@@ -79,6 +79,10 @@ impl Migration<'_> {
                 }
             }
         }
+        for path in self.scope.unmet() {
+            let item = Item { kind: "paths", namespace: "", path: &path };
+            self.report.count(item, Settled::not_moved("nothing was found there at the source"));
+        }
         Ok(())
     }
 
@@ -102,7 +106,16 @@ impl Migration<'_> {
         namespace: &str,
         path: &str,
     ) -> Result<Vec<String>, Error> {
-        self.or_none(Item { kind, namespace, path }, self.source.list(namespace, path))
+        let listed =
+            self.or_none(Item { kind, namespace, path }, self.source.list(namespace, path))?;
+        let (folders, names): (Vec<_>, Vec<_>) =
+            listed.into_iter().partition(|name| name.ends_with('/'));
+        for folder in folders {
+            let path = format!("{path}/{folder}");
+            let why = "the source does not list what is below it: its name has a slash";
+            self.report.count(Item { kind, namespace, path: &path }, Settled::not_moved(why));
+        }
+        Ok(names)
     }
 
     /// What the source told; nothing where it does not tell it, which the report says.
@@ -149,6 +162,11 @@ impl Migration<'_> {
             }
             Err(ItemFailure::Fatal(error)) => Err(error),
         }
+    }
+
+    /// Whether what an endpoint does not know yet may be what this pass would make there.
+    pub(super) fn would_make(&self, at: &Endpoint<'_>) -> bool {
+        self.pass == MigrationPass::DryRun && std::ptr::eq(at, &raw const self.target)
     }
 
     /// What is at a path of the target. A dry run takes for nothing what is in mounts that would be made.
@@ -243,7 +261,7 @@ fn differences(wanted: &Map, here: Option<&Map>) -> Vec<String> {
     wanted.iter().filter(differs).map(|(name, _)| name.clone()).collect()
 }
 
-/// Whether two values say the same: nothing has many spellings, and lists of names have no order.
+/// Whether two values say the same: nothing has many spellings, lists of names have no order, and a name is a list of it alone.
 pub(super) fn means_the_same(one: &Json, other: &Json) -> bool {
     match (one, other) {
         (Json::Array(one), Json::Array(other)) => {
@@ -258,6 +276,12 @@ pub(super) fn means_the_same(one: &Json, other: &Json) -> bool {
             let names: std::collections::BTreeSet<_> = one.keys().chain(other.keys()).collect();
             let of = |map: &Map, name: &String| map.get(name).cloned().unwrap_or(Json::Null);
             names.into_iter().all(|name| means_the_same(&of(one, name), &of(other, name)))
+        }
+        (name @ Json::String(_), Json::Array(names))
+        | (Json::Array(names), name @ Json::String(_))
+            if !names.is_empty() =>
+        {
+            matches!(&names[..], [only] if only == name)
         }
         _ => one == other || (is_nothing(one) && is_nothing(other)),
     }
@@ -284,8 +308,10 @@ mod tests {
     fn nothing_has_many_spellings_and_lists_no_order() {
         let map = |text: &str| parse_object(text.as_bytes()).unwrap();
         let wanted = map(r#"{"a":null,"b":["x","y"],"c":{"d":0},"e":"t","f":1}"#);
-        let same = map(r#"{"b":["y","x"],"c":{},"e":"t","f":1,"g":"more"}"#);
+        let same = map(r#"{"b":["y","x"],"c":{},"e":["t"],"f":1,"g":"more"}"#);
         assert!(differences(&wanted, Some(&same)).is_empty());
+        let more = map(r#"{"b":["y","x"],"e":["t","u"],"f":1}"#);
+        assert_eq!(differences(&wanted, Some(&more)), ["e"]);
         let other = map(r#"{"a":1,"b":["y"],"c":{"d":2},"e":"","f":"1"}"#);
         assert_eq!(differences(&wanted, Some(&other)), ["a", "b", "c", "e", "f"]);
         assert_eq!(differences(&wanted, None), ["b", "e", "f"]);

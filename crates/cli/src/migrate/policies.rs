@@ -1,7 +1,7 @@
 //! Policies: their texts, in which ids of login methods, entities and groups become those of the target.
 
 use super::endpoint::ItemFailure;
-use super::pass::{Item, Migration, MigrationPass};
+use super::pass::{Item, Migration, MigrationPass, is_nothing};
 use super::report::Settled;
 use super::translations::Translations;
 use kallisto_command::error::Error;
@@ -11,6 +11,9 @@ use kallisto_command::json::{Json, Map};
 const BUILT_IN: [&str; 2] = ["root", "response-wrapping"];
 /// What the report calls policies for passwords.
 const PASSWORD_POLICIES: &str = "password policies";
+/// Why a policy that ends by itself does not move: it would stay for ever.
+pub(super) const EXPIRES: &str =
+    "it expires by itself, which policies here do not: write it by hand";
 /// A policy that every server has, and that may have been changed.
 const DEFAULT: &str = "default";
 
@@ -46,6 +49,9 @@ fn move_one(
     let there = migration.source.read(item.namespace, &path)?;
     let text = there.as_ref().and_then(|there| there.get("policy")).and_then(Json::as_str);
     let Some(text) = text else { return Ok(Settled::not_moved("it is gone at the source")) };
+    if there.as_ref().and_then(|there| there.get("expiration")).is_some_and(|at| !is_nothing(at)) {
+        return Ok(Settled::not_moved(EXPIRES));
+    }
     // Reading such a name is answered as if nothing were there, so a dry run would not see that writing it is refused.
     let is_refused = item.kind == PASSWORD_POLICIES && item.path.contains('/');
     if is_refused && migration.pass != MigrationPass::Compare {
@@ -74,4 +80,28 @@ fn look_at_default(
         migration.report.note(item, why);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::migrate::pass::MigrationPass;
+    use crate::migrate::scope::ContentKind;
+    use crate::migrate::testing::{TestPass, TestServer, lines};
+
+    /// OpenBao's policies may have an end, after which what they allow would still be allowed here.
+    #[test]
+    fn a_policy_that_expires_does_not_move() {
+        let (source, target) = (TestServer::start(), TestServer::start());
+        let text = r#"path \"a\" {}"#;
+        for (name, expiration) in [("ends", r#""2026-11-30T19:53:26Z""#), ("stays", "null")] {
+            let policy = format!(r#"{{"policy":"{text}","expiration":{expiration}}}"#);
+            source.put(&format!("sys/policies/acl/{name}"), &policy);
+        }
+        let pass = TestPass::of(MigrationPass::Move, &[ContentKind::Policies]);
+        let (code, report) = pass.run(source.endpoint("source"), &target);
+        assert_eq!(code, 2);
+        let [why] = &lines(&report, "not_moved")[..] else { panic!("{report:?}") };
+        assert!(why.starts_with("ends: it expires by itself"), "{why}");
+        assert!(target.has("sys/policies/acl/stays") && !target.has("sys/policies/acl/ends"));
+    }
 }

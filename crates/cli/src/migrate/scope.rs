@@ -1,5 +1,8 @@
 //! What of the source is looked at.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use clap::ValueEnum;
 
 use kallisto_command::client::url;
@@ -31,13 +34,15 @@ pub(super) struct MigrationScope {
     kinds: Vec<ContentKind>,
     /// Clean paths from the source's namespace on; none for everything.
     paths: Vec<String>,
+    /// Those of them at which something was found.
+    met: Mutex<BTreeSet<String>>,
 }
 
 impl MigrationScope {
     /// Everything, or what is named.
     pub(super) fn new(kinds: &[ContentKind], paths: &[String]) -> Result<Self, Error> {
         let paths = paths.iter().map(|path| url::clean(path)).collect::<Result<_, _>>()?;
-        Ok(Self { kinds: kinds.to_vec(), paths })
+        Ok(Self { kinds: kinds.to_vec(), paths, met: Mutex::default() })
     }
 
     /// Whether things of this kind move. Where paths are named and no kinds, what has no path does not.
@@ -59,6 +64,27 @@ impl MigrationScope {
     pub(super) fn reaches(&self, mount: &str) -> bool {
         self.paths.is_empty()
             || self.paths.iter().any(|path| is_below(path, mount) || is_below(mount, path))
+    }
+
+    /// Notes that something is at this path: at or below the named paths that lead to it.
+    pub(super) fn meet(&self, found: &str) {
+        self.meet_where(|path| is_below(found, path));
+    }
+
+    /// Notes that whatever is inside a mount was found as far as it can be.
+    pub(super) fn meet_inside(&self, mount: &str) {
+        self.meet_where(|path| is_below(path, mount));
+    }
+
+    fn meet_where(&self, is_met: impl Fn(&str) -> bool) {
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        met.extend(self.paths.iter().filter(|path| is_met(path)).cloned());
+    }
+
+    /// The named paths at which nothing was found.
+    pub(super) fn unmet(&self) -> Vec<String> {
+        let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        self.paths.iter().filter(|path| !met.contains(*path)).cloned().collect()
     }
 
     /// Where to begin in a mount that is reached: the named paths inside it, which may be secrets or folders, or the empty path for all of it.

@@ -94,6 +94,7 @@ pub(super) fn snapshot() -> Endpoint<'static> {
 pub(super) struct TestPass<'t> {
     pub(super) pass: MigrationPass,
     pub(super) kinds: &'t [ContentKind],
+    pub(super) paths: &'t [String],
     pub(super) overwrites: bool,
     pub(super) prunes: bool,
     pub(super) state: Option<&'t Path>,
@@ -101,7 +102,7 @@ pub(super) struct TestPass<'t> {
 
 impl TestPass<'_> {
     pub(super) const fn of(pass: MigrationPass, kinds: &'static [ContentKind]) -> Self {
-        Self { pass, kinds, overwrites: false, prunes: false, state: None }
+        Self { pass, kinds, paths: &[], overwrites: false, prunes: false, state: None }
     }
 
     /// Runs it: the exit code and the report.
@@ -111,7 +112,7 @@ impl TestPass<'_> {
             source,
             target: target.endpoint("target"),
             pass: self.pass,
-            scope: MigrationScope::new(self.kinds, &[]).unwrap(),
+            scope: MigrationScope::new(self.kinds, self.paths).unwrap(),
             overwrites: self.overwrites,
             prunes: self.prunes,
             workers: 2,

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::endpoint::ItemFailure;
 use super::mounts::{SourceMount, text};
-use super::pass::{Item, Migration, MigrationPass};
+use super::pass::{Item, Migration, MigrationPass, means_the_same};
 use super::pkcs8;
 use super::report::Settled;
 use crate::wrapped_key;
@@ -19,19 +19,31 @@ use kallisto_command::json::{Json, Map};
 use kallisto_command::secret::as_u64;
 
 /// What of a key has to be the same at both sides.
-pub(super) const FACTS: [&str; 8] = [
+pub(super) const FACTS: [&str; 12] = [
     "allow_plaintext_backup",
+    AUTO_ROTATE,
+    "convergent_encryption",
     "deletion_allowed",
     "derived",
     "exportable",
+    KDF,
     "latest_version",
     "min_decryption_version",
     "min_encryption_version",
+    SOFT_DELETED,
     "type",
 ];
+/// After how many seconds a key rotates by itself.
+pub(super) const AUTO_ROTATE: &str = "auto_rotate_period";
+/// How a derived key derives: not the same for keys that their server made and for those that were imported there.
+pub(super) const KDF: &str = "kdf";
+const SOFT_DELETED: &str = "soft_deleted";
+/// What a key has for good.
+const NATURE: [&str; 4] = ["convergent_encryption", "derived", KDF, "type"];
 /// What is set by the route `config` after the versions are there.
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 6] = [
     "allow_plaintext_backup",
+    AUTO_ROTATE,
     "deletion_allowed",
     "exportable",
     "min_decryption_version",
@@ -50,7 +62,11 @@ pub(super) fn move_all(
     namespace: &str,
     mount: &SourceMount,
 ) -> Result<(), Error> {
-    let names = migration.list("transit keys", namespace, &format!("{}keys", mount.path))?;
+    let path = format!("{}keys", mount.path);
+    let all = Item { kind: "transit keys", namespace, path: &path };
+    let listed = migration.or_none(all, migration.source.list(namespace, &path))?;
+    // OpenBao lists the folder of its wrapping key among the keys.
+    let names: Vec<_> = listed.into_iter().filter(|name| !name.ends_with('/')).collect();
     migration.progress.begin(&format!("keys of {namespace}{}", mount.path), names.len());
     for name in &names {
         let path = format!("{}keys/{name}", mount.path);
@@ -139,12 +155,7 @@ impl MovedKey<'_, '_> {
             let mut route = "import_version";
             if *version == 1 {
                 route = "import";
-                for name in ["type", "derived"] {
-                    body.extend(there.get(name).map(|value| (name.to_owned(), value.clone())));
-                }
-                for name in ["allow_rotation", "exportable"] {
-                    body.insert(name.to_owned(), true.into());
-                }
+                body.extend(imported_as(there));
             }
             self.write(&format!("{}keys/{}/{route}", self.mount, self.name), body)?;
         }
@@ -225,9 +236,23 @@ impl MovedKey<'_, '_> {
     }
 }
 
+/// How a key is imported, besides its material: what cannot be set later.
+fn imported_as(there: &Map) -> Map {
+    let given = ["type", "derived", KDF]
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), there.get(*name)?.clone())));
+    let says = |name: &str| there.get(name) == Some(&true.into());
+    let rotates = !says("imported_key") || says("imported_key_allow_rotation");
+    let own = [("allow_rotation", rotates), ("exportable", true)];
+    given.chain(own.map(|(name, value)| (name.to_owned(), value.into()))).collect()
+}
+
 /// Why a key cannot be brought to the target, which has this of it.
 fn obstacle(there: &Map, here: Option<&Map>) -> Option<&'static str> {
     let says = |name: &str| there.get(name) == Some(&true.into());
+    if says(SOFT_DELETED) {
+        return Some("it is soft-deleted: restore it at the source first");
+    }
     if !says("exportable") {
         let can_be_restored = says("allow_plaintext_backup") && here.is_none();
         return (!can_be_restored).then_some("it is not exportable: no API gives it out");
@@ -235,8 +260,11 @@ fn obstacle(there: &Map, here: Option<&Map>) -> Option<&'static str> {
     if says("convergent_encryption") {
         return Some("a key with convergent encryption cannot be imported");
     }
-    if here.is_some_and(|here| text(here, "type") != text(there, "type")) {
-        return Some("the target has a key of another type there");
+    let of = |map: &Map, name: &str| map.get(name).cloned().unwrap_or(Json::Null);
+    let is_same =
+        |here: &Map| NATURE.iter().all(|name| means_the_same(&of(here, name), &of(there, name)));
+    if here.is_some_and(|here| !is_same(here)) {
+        return Some("the target has a key there of another type or derivation");
     }
     let oldest = there.get("min_available_version").and_then(as_u64).unwrap_or(0);
     (oldest > 1).then_some(TRIMMED)
@@ -245,6 +273,8 @@ fn obstacle(there: &Map, here: Option<&Map>) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::migrate::scope::ContentKind;
+    use crate::migrate::testing::{TestPass, TestServer, counts, lines};
     use kallisto_command::json::parse_object;
 
     #[test]
@@ -257,6 +287,12 @@ mod tests {
             (r#"{"exportable":true,"min_available_version":0}"#, None, "none"),
             (r#"{"exportable":true,"type":"a"}"#, Some(r#"{"type":"a"}"#), "none"),
             (r#"{"exportable":true,"type":"a"}"#, Some(r#"{"type":"b"}"#), "another type"),
+            (
+                r#"{"exportable":true,"derived":true,"kdf":"hmac-sha256-counter"}"#,
+                Some(r#"{"derived":true,"kdf":"hkdf_sha256"}"#),
+                "another type or derivation",
+            ),
+            (r#"{"exportable":true,"soft_deleted":true}"#, None, "soft-deleted"),
             (r#"{"exportable":true,"min_available_version":3}"#, None, "trimmed"),
             (r#"{"exportable":true,"convergent_encryption":true}"#, None, "convergent"),
             (r#"{"exportable":false}"#, None, "not exportable"),
@@ -265,5 +301,44 @@ mod tests {
         ] {
             assert!(of(there, here).contains(why), "{there} {here:?}: {}", of(there, here));
         }
+    }
+
+    /// The target imports a derived key as OpenBao does, unless it is told otherwise.
+    #[test]
+    fn a_key_is_imported_as_what_it_is() {
+        let as_text = |there: &str| {
+            Json::Object(imported_as(&parse_object(there.as_bytes()).unwrap())).to_text()
+        };
+        assert_eq!(
+            as_text(r#"{"type":"aes256-gcm96","derived":true,"kdf":"hkdf_sha256","name":"k"}"#),
+            br#"{"allow_rotation":true,"derived":true,"exportable":true,"kdf":"hkdf_sha256","type":"aes256-gcm96"}"#
+        );
+        let imported = as_text(r#"{"imported_key":true,"imported_key_allow_rotation":false}"#);
+        assert_eq!(imported, br#"{"allow_rotation":false,"exportable":true}"#);
+    }
+
+    #[test]
+    fn a_key_that_derives_otherwise_is_another_and_a_folder_is_none() {
+        let server = |kdf: &str| {
+            let server = TestServer::start();
+            server.put("sys/mounts", r#"{"t/":{"type":"transit"}}"#);
+            let key = r#"{"type":"aes256-gcm96","derived":true,"exportable":true,"kdf":"KDF"}"#;
+            server.put("t/keys/k", &key.replace("KDF", kdf));
+            server.put("t/export/encryption-key/k", r#"{"keys":{"1":"AAAA"}}"#);
+            server
+        };
+        let (counter, hkdf) = (server("hmac-sha256-counter"), server("hkdf_sha256"));
+        counter.put("t/keys/import/wrapping-key", "{}");
+        let pass = |pass| TestPass::of(pass, &[ContentKind::TransitKeys]);
+        let run = |pass: TestPass<'_>, to| pass.run(counter.endpoint("source"), to).1;
+        let report = run(pass(MigrationPass::Compare), &counter);
+        assert_eq!(counts(&report, "transit keys"), [0, 1, 0, 0]);
+        let report = run(pass(MigrationPass::Compare), &hkdf);
+        assert_eq!(lines(&report, "differing"), ["t/keys/k: other: kdf"]);
+        let report = run(pass(MigrationPass::Move), &hkdf);
+        assert_eq!(
+            lines(&report, "not_moved"),
+            ["t/keys/k: the target has a key there of another type or derivation"]
+        );
     }
 }

@@ -164,7 +164,7 @@ impl OidcLogin<'_> {
             body.insert("redirect_uri".to_owned(), Json::from(redirect_uri));
         }
         let path = format!("auth/{}/oidc/auth_url", self.mount);
-        let answer = self.client.send(&ClientRequest::put(&path, body).unwrapped());
+        let answer = self.client.send(&ClientRequest::put(&path, body));
         let answer = answer.map_err(Error::doing(AUTHENTICATING))?;
         let text = |name: &str| {
             let datum = answer.as_ref().and_then(|answer| answer.datum(name));
@@ -215,7 +215,7 @@ impl OidcLogin<'_> {
             // The server keeps what was posted until it is asked for.
             let fields = came.fields.iter();
             let body = fields.map(|(name, value)| (name.clone(), Json::from(value.as_str())));
-            let request = ClientRequest::put(&path, body.collect()).unwrapped();
+            let request = ClientRequest::put(&path, body.collect());
             self.client.send_raw(&request).map_err(Error::doing(AUTHENTICATING))?;
         }
         let told = ["state", "code", "iss", "error"].into_iter().filter_map(|name| {
@@ -224,7 +224,7 @@ impl OidcLogin<'_> {
         });
         let nonce = ("client_nonce".to_owned(), self.nonce.clone());
         let request = ClientRequest::get(&path).with_queries(told.chain([nonce]).collect());
-        self.client.send(&request).map_err(Error::doing(AUTHENTICATING))
+        self.client.send(&request.wrappable()).map_err(Error::doing(AUTHENTICATING))
     }
 
     /// Asks the server until it is done.
@@ -247,7 +247,7 @@ impl OidcLogin<'_> {
                 ("client_nonce".to_owned(), Json::from(self.nonce.as_str())),
                 ("state".to_owned(), Json::from(begun.state.as_str())),
             ]);
-            match self.client.send(&ClientRequest::put(&path, body)) {
+            match self.client.send(&ClientRequest::put(&path, body).wrappable()) {
                 Ok(answer) => return Ok(answer),
                 Err(error) if says(&error, "authorization_pending") => {}
                 // RFC 8628, section 3.5.

@@ -31,7 +31,7 @@ impl State {
         let format = &mut self.common.format.format;
         *format = format.take().filter(|name| !name.eq_ignore_ascii_case("pretty"));
         let config = Config::load(&self.common)?;
-        let doing = Error::doing("Error reading the state of the servers");
+        let doing = Error::reading_or("Error reading the state of the servers", ABSENT);
         let answer = Client::new(&config)?.send(&ClientRequest::get(STATE)).map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::Absent(ABSENT.to_owned()))?;
         if config.format != OutputFormat::Table {
@@ -88,7 +88,7 @@ pub(crate) struct GetConfig {
 impl GetConfig {
     pub(super) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        let doing = Error::doing("Error reading the autopilot's configuration");
+        let doing = Error::reading_or("Error reading the autopilot's configuration", ABSENT);
         let answer =
             Client::new(&config)?.send(&ClientRequest::get(CONFIGURATION)).map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::Absent(ABSENT.to_owned()))?;

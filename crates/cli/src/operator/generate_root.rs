@@ -139,7 +139,7 @@ impl GenerateRoot {
             None => Map::from([("otp".to_owned(), Json::from(otp))]),
         };
         let doing = "Error initializing root generation";
-        let answer = client.send(&ClientRequest::put(ATTEMPT, body).unwrapped());
+        let answer = client.send(&ClientRequest::put(ATTEMPT, body));
         let state = print::object(answer.map_err(Error::doing(doing))?, doing)?;
         let outcome = show(&state, config)?;
         Ok(match (config.format, text(&state, "otp").is_empty()) {
@@ -165,7 +165,7 @@ impl GenerateRoot {
             ("nonce".to_owned(), Json::from(nonce)),
         ]);
         let doing = "Error posting unseal key";
-        let answer = client.send(&ClientRequest::put(UPDATE, body).unwrapped());
+        let answer = client.send(&ClientRequest::put(UPDATE, body));
         show(&print::object(answer.map_err(Error::doing(doing))?, doing)?, config)
     }
 }

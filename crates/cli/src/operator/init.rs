@@ -15,6 +15,7 @@ use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output::{Document, OutputFormat};
+use kallisto_command::secret::Secret;
 
 const PATH: &str = "sys/init";
 const SHARES_DEFAULT: u64 = 5;
@@ -98,7 +99,7 @@ impl Init {
             body.insert("root_token_pgp_key".to_owned(), Json::from(key));
         }
         let doing = "Error initializing";
-        let answer = client.send(&ClientRequest::put(PATH, body).unwrapped());
+        let answer = client.send(&ClientRequest::put(PATH, body));
         let made = print::object(answer.map_err(Error::doing(doing))?, doing)?;
         let outcome = match config.format {
             OutputFormat::Table => Outcome::print(for_people(&made, counts)),
@@ -132,7 +133,7 @@ impl Init {
 fn status(client: &Client<'_>, config: &Config) -> Result<Outcome, Error> {
     let doing = "Error checking initialization status";
     let answer = client.send(&ClientRequest::get(PATH)).map_err(Error::doing(doing))?;
-    let initialized = print::is(&print::object(answer, doing)?, "initialized");
+    let initialized = Secret::flag_of(&print::object(answer, doing)?, "initialized", doing)?;
     let code = if initialized { 0 } else { EXIT_SERVER };
     let outcome = match config.format {
         OutputFormat::Table if initialized => Outcome::line("Kallisto is initialized"),

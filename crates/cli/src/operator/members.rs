@@ -49,7 +49,7 @@ impl Members {
         let answer =
             client.send(&ClientRequest::get("sys/ha-status")).map_err(Error::doing(doing))?;
         let object = print::object(answer, doing)?;
-        let nodes = object.get("nodes").unwrap_or(&Json::Null);
+        let nodes = object.get("nodes").ok_or_else(|| Error::empty_answer(doing))?;
         match config.format {
             OutputFormat::Table => Ok(Outcome::print(columns(nodes))),
             format => {

@@ -27,8 +27,7 @@ pub(super) type ShownMembers = [(&'static str, MissingMember)];
 
 /// The object of an answer that must have one.
 pub(super) fn object(answer: Option<Secret>, doing: &str) -> Result<Map, Error> {
-    let data = answer.and_then(|answer| answer.data);
-    data.ok_or_else(|| Error::Absent(format!("{doing}: the answer is empty")))
+    Secret::data_of(answer, doing)
 }
 
 /// An object for programs; `config` asks for JSON or YAML.

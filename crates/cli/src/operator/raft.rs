@@ -112,7 +112,7 @@ impl Join {
         let client = Client::new(&config)?.without_token();
         let answer = client.send(&request).map_err(Error::doing("Error joining the cluster"))?;
         if config.format != OutputFormat::Table {
-            let joined = answer.unwrap_or_default().data.unwrap_or_default();
+            let joined = Secret::data_of(answer, "Error joining the cluster")?;
             return Ok(Outcome::print(Document::Object(&joined).to_text(config.format)?));
         }
         Ok(Outcome::line("Success! It joins once it is given the cluster's unseal shares."))
@@ -221,7 +221,7 @@ impl ListPeers {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let request = ClientRequest::get("sys/storage/raft/configuration");
-        let doing = Error::doing("Error reading the raft cluster configuration");
+        let doing = Error::reading_or("Error reading the raft cluster configuration", ABSENT);
         let answer = client.send(&request).map_err(doing)?;
         // Storage that does not replicate has no such path.
         let answer = answer.ok_or_else(|| Error::Absent(ABSENT.to_owned()))?;

@@ -242,7 +242,7 @@ impl Rekey {
         ]);
         let path = self.path(if self.verifies() { "verify" } else { "update" });
         let doing = "Error posting unseal key";
-        let answer = client.send(&ClientRequest::put(&path, body).unwrapped());
+        let answer = client.send(&ClientRequest::put(&path, body));
         let done = print::object(answer.map_err(Error::doing(doing))?, doing)?;
         match (print::is(&done, "complete"), self.verifies()) {
             (false, _) => self.show(&self.read(client)?, config),

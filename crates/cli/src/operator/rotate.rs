@@ -10,10 +10,9 @@ use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::{EXIT_SERVER, Error};
 use kallisto_command::flags::CommonFlags;
-use kallisto_command::json::Json;
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output::OutputFormat;
-use kallisto_command::secret::as_u64;
+use kallisto_command::secret::{Secret, as_u64};
 
 /// Between two questions how far it is.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -63,9 +62,10 @@ fn wait(client: &Client<'_>) -> Result<u64, Error> {
     loop {
         let answer = client.send(&ClientRequest::get("sys/rotate/progress"));
         let state = print::object(answer.map_err(Error::doing(doing))?, doing)?;
-        let count = |name| state.get(name).and_then(as_u64).unwrap_or(0);
-        let (left, damaged) = (count("left"), count("damaged"));
-        if state.get("running") != Some(&Json::Bool(true)) && left <= damaged {
+        let count =
+            |name| state.get(name).and_then(as_u64).ok_or_else(|| Error::empty_answer(doing));
+        let (left, damaged) = (count("left")?, count("damaged")?);
+        if !Secret::flag_of(&state, "running", doing)? && left <= damaged {
             return Ok(damaged);
         }
         let left = usize::try_from(left).unwrap_or(usize::MAX);

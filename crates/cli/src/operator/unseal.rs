@@ -44,7 +44,7 @@ impl Unseal {
             ])
         };
         let doing = "Error unsealing";
-        let answer = client.send(&ClientRequest::put("sys/unseal", body).unwrapped());
+        let answer = client.send(&ClientRequest::put("sys/unseal", body));
         let state = print::object(answer.map_err(Error::doing(doing))?, doing)?;
         // A share that was taken is a success, whether or not it was the last one.
         status::of_seal(state, &client, &config, None).map(|outcome| outcome.with_code(0))

@@ -6,6 +6,7 @@
 use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
+use kallisto_command::secret::Secret;
 use kallisto_pki::certificate::ParsedCertificate;
 use kallisto_pki::pem::{self, Label};
 
@@ -87,11 +88,10 @@ pub(super) fn issuers_of(
     by_name: bool,
 ) -> Result<Vec<IssuerPath>, Error> {
     let path = format!("{mount}/issuers");
-    let doing = Error::doing(format!("Unable to list the issuers of {mount}"));
-    let Some(answer) = client.send(&ClientRequest::list(&path)).map_err(doing)? else {
-        return Ok(Vec::new());
-    };
-    let data = answer.data.unwrap_or_default();
+    let doing = format!("Unable to list the issuers of {mount}");
+    let answer = client.send(&ClientRequest::list(&path)).map_err(Error::doing(doing.clone()))?;
+    let Some(answer) = answer else { return Ok(Vec::new()) };
+    let data = Secret::data_of(Some(answer), &doing)?;
     let info = data.get("key_info").and_then(Json::as_object);
     let name_of = |id: &str| {
         let name = info?.get(id)?.as_object()?.get("issuer_name")?.as_str()?;
@@ -109,9 +109,9 @@ pub(super) fn issuers_of(
 
 /// The paths of all PKI mounts that may be seen.
 pub(super) fn mounts(client: &Client<'_>) -> Result<Vec<String>, Error> {
-    let doing = Error::doing("Unable to list the mounts");
-    let answer = client.send(&ClientRequest::get("sys/mounts")).map_err(doing)?;
-    let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+    let doing = "Unable to list the mounts";
+    let answer = client.send(&ClientRequest::get("sys/mounts")).map_err(Error::doing(doing))?;
+    let data = Secret::data_of(answer, doing)?;
     let is_pki = |entry: &Json| {
         let kind = entry.as_object().and_then(|entry| entry.get("type"));
         kind.and_then(Json::as_str) == Some("pki")

@@ -129,7 +129,7 @@ pub(super) fn make(
 fn request(client: &Client<'_>, child: &str, key: KeySource, fields: Map) -> Result<String, Error> {
     let path = format!("{child}/intermediate/generate/{}", key.name());
     let doing = Error::doing(format!("Unable to make a request at {path}"));
-    let answer = client.send(&ClientRequest::put(&path, fields).unwrapped()).map_err(doing)?;
+    let answer = client.send(&ClientRequest::put(&path, fields)).map_err(doing)?;
     let csr = answer.as_ref().and_then(|answer| answer.datum("csr")).and_then(Json::as_str);
     let absent = || Error::Absent(format!("The answer of {path} has no csr"));
     csr.map(str::to_owned).ok_or_else(absent)
@@ -144,8 +144,7 @@ fn sign(
 ) -> Result<String, Error> {
     let path = format!("{}/sign-intermediate", parent.path());
     let doing = format!("Unable to sign at {path} (the new key stays at {child})");
-    let answer =
-        client.send(&ClientRequest::put(&path, fields).unwrapped()).map_err(Error::doing(doing))?;
+    let answer = client.send(&ClientRequest::put(&path, fields)).map_err(Error::doing(doing))?;
     let found = answer.as_ref().and_then(|answer| answer.datum("certificate"));
     let absent = || Error::Absent(format!("The answer of {path} has no certificate"));
     found.and_then(Json::as_str).map(|text| text.trim().to_owned()).ok_or_else(absent)
@@ -156,8 +155,7 @@ fn import(client: &Client<'_>, child: &str, bundle: &str) -> Result<String, Erro
     let path = format!("{child}/issuers/import/cert");
     let body = Map::from([("pem_bundle".to_owned(), Json::from(bundle))]);
     let doing = format!("Unable to import the signed certificate at {path}");
-    let answer =
-        client.send(&ClientRequest::put(&path, body).unwrapped()).map_err(Error::doing(doing))?;
+    let answer = client.send(&ClientRequest::put(&path, body)).map_err(Error::doing(doing))?;
     let data = answer.and_then(|answer| answer.data).unwrap_or_default();
     let imported = fetch::strings(&data, "imported_issuers");
     let key_of = |id: &String| data.get("mapping")?.as_object()?.get(id)?.as_str();
@@ -170,6 +168,6 @@ fn name(client: &Client<'_>, at: &IssuerPath, name: &str) -> Result<(), Error> {
     let path = at.path();
     let body = Json::Object(Map::from([("issuer_name".to_owned(), Json::from(name))]));
     let doing = format!("Unable to name the new issuer {path}");
-    let request = ClientRequest::new(Method::Patch, &path).with_body(&body).unwrapped();
+    let request = ClientRequest::new(Method::Patch, &path).with_body(&body);
     client.send(&request).map(drop).map_err(Error::doing(doing))
 }

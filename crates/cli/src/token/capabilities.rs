@@ -9,6 +9,7 @@ use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output::{Document, OutputFormat};
+use kallisto_command::secret::Secret;
 
 /// Prints what a token may do at a path.
 #[derive(Args, Debug)]
@@ -37,14 +38,15 @@ impl Capabilities {
         }
         let client = Client::new(&config)?;
         let request = ClientRequest::new(Method::Post, route).with_body(&Json::Object(body));
-        let answer = client.send(&request).map_err(Error::doing("Error listing capabilities"))?;
-        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
-        let held = data.get("capabilities").cloned().unwrap_or(Json::Null);
+        let doing = "Error listing capabilities";
+        let data = Secret::data_of(client.send(&request).map_err(Error::doing(doing))?, doing)?;
+        let Some(held @ Json::Array(names)) = data.get("capabilities") else {
+            return Err(Error::empty_answer(doing));
+        };
         if config.format != OutputFormat::Table {
-            return Ok(Outcome::print(Document::Value(&held).to_text(config.format)?));
+            return Ok(Outcome::print(Document::Value(held).to_text(config.format)?));
         }
-        let Json::Array(held) = held else { return Ok(Outcome::default()) };
-        let names: Vec<&str> = held.iter().filter_map(Json::as_str).collect();
+        let names: Vec<&str> = names.iter().filter_map(Json::as_str).collect();
         Ok(Outcome::line(names.join(", ")))
     }
 }

@@ -75,7 +75,8 @@ impl Create {
         let client = Client::new(&config)?;
         let request =
             ClientRequest::new(Method::Post, &path).with_body(&Json::Object(self.body()?));
-        let answer = client.send(&request).map_err(Error::doing("Error creating token"))?;
+        let answer =
+            client.send(&request.wrappable()).map_err(Error::doing("Error creating token"))?;
         let answer = answer.ok_or_else(|| Error::Absent("No token was made".to_owned()))?;
         output::secret(&answer, &config, self.field.field.as_deref())
     }

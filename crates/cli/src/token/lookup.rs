@@ -34,7 +34,7 @@ impl Lookup {
         let request = self.request()?;
         let client = Client::new(&config)?;
         let doing = Error::doing("Error looking up token");
-        let secret = client.send(&request).map_err(doing)?;
+        let secret = client.send(&request.wrappable()).map_err(doing)?;
         let secret = secret.ok_or_else(|| Error::Absent("No token found".to_owned()))?;
         output::secret(&secret, &config, self.field.field.as_deref())
     }

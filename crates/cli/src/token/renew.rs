@@ -56,7 +56,8 @@ impl Renew {
         };
         let client = Client::new(&config)?;
         let request = ClientRequest::new(Method::Put, path).with_body(&Json::Object(body));
-        let answer = client.send(&request).map_err(Error::doing("Error renewing token"))?;
+        let answer =
+            client.send(&request.wrappable()).map_err(Error::doing("Error renewing token"))?;
         let answer = answer.ok_or_else(|| Error::Absent("No token found".to_owned()))?;
         output::secret(&answer, &config, self.field.field.as_deref())
     }

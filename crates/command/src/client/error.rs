@@ -76,19 +76,23 @@ impl ApiError {
 
     /// Whether it is a 404 without a word, which means that there is nothing.
     pub fn is_bare_not_found(&self) -> bool {
-        self.status == 404 && matches!(&self.said, ErrorReply::Errors(errors) if errors.is_empty())
+        self.status == 404 && self.words().is_empty()
     }
 
     /// What the server said, in a line.
     pub fn summary(&self) -> String {
+        let method = self.method;
+        let path = self.url.split_once("/v1/").map_or(self.url.as_str(), |(_, path)| path);
+        format!("{method} {path}: {}: {}", self.status, self.words())
+    }
+
+    /// The server's words, in a line.
+    pub fn words(&self) -> String {
         let said = match &self.said {
             ErrorReply::Errors(errors) => errors.join("; "),
             ErrorReply::Raw(text) => text.clone(),
         };
-        let words: Vec<&str> = said.split_whitespace().collect();
-        let method = self.method;
-        let path = self.url.split_once("/v1/").map_or(self.url.as_str(), |(_, path)| path);
-        format!("{method} {path}: {}: {}", self.status, words.join(" "))
+        said.split_whitespace().collect::<Vec<&str>>().join(" ")
     }
 
     /// Makes an error of an answer.
@@ -110,14 +114,17 @@ impl ApiError {
         }
     }
 
-    fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         let text = match self.status {
             403 => return Some(self.denied_hint()),
             400 | 503 if self.mentions("not initialized") => {
                 "the server has no keys yet: kallisto operator init makes them, kallisto operator raft join has it join a cluster"
             }
             503 if self.mentions("sealed") => {
-                "the server is sealed, or has no keys yet: kallisto status says which, and kallisto operator unseal or init is next"
+                "the server is sealed, or has no keys yet: kallisto status says which. Next is kallisto operator init or unseal; a server whose seal opens by itself is restarted instead, if somebody sealed it"
+            }
+            404 if self.url.contains("/v1/v1/") => {
+                "VAULT_ADDR ends in /v1, which is put behind it by itself: leave it out there"
             }
             400 if self.mentions("not found in the catalog") => {
                 "kallisto plugin list names the engines and login methods that there are"

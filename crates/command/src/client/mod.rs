@@ -91,14 +91,14 @@ pub struct ClientRequest {
     query: Vec<(String, String)>,
     /// The bytes it sends, if any.
     pub body: Option<Vec<u8>>,
-    /// Whether the answer may come wrapped, if the settings ask for it.
-    may_be_wrapped: bool,
+    /// Whether the answer is asked for wrapped where the settings say so.
+    is_wrappable: bool,
 }
 
 impl ClientRequest {
     /// A request without query or body.
     pub fn new(method: Method, path: &str) -> Self {
-        Self { method, path: path.to_owned(), query: Vec::new(), body: None, may_be_wrapped: true }
+        Self { method, path: path.to_owned(), query: Vec::new(), body: None, is_wrappable: false }
     }
 
     /// A read.
@@ -143,9 +143,10 @@ impl ClientRequest {
         self
     }
 
-    /// The same request, whose answer we need ourselves.
-    pub const fn unwrapped(mut self) -> Self {
-        self.may_be_wrapped = false;
+    /// The same request of a command that prints the answer as it is, so that it may as well print the token that the answer
+    /// is wrapped in. What a command reads in any other way is never asked for wrapped.
+    pub const fn wrappable(mut self) -> Self {
+        self.is_wrappable = true;
         self
     }
 }
@@ -218,7 +219,7 @@ impl<'a> Client<'a> {
     /// Sends a request and reads the answer as a secret; nothing there is `None`.
     ///
     /// A 404 to a read is `None` too, unless it says something: the metadata of a deleted version,
-    /// or a warning.
+    /// or a warning. One that says why is an error: where the namespace or the route is unknown, nobody knows what is there.
     pub fn send(&self, request: &ClientRequest) -> Result<Option<Secret>, ClientError> {
         self.show_instead(request)?;
         self.send_really(request)
@@ -227,12 +228,31 @@ impl<'a> Client<'a> {
     /// Sends a request whose answer a command needs to go on, even when it only shows requests.
     pub fn send_really(&self, request: &ClientRequest) -> Result<Option<Secret>, ClientError> {
         let answer = self.exchange(request)?;
-        if answer.status == 404 && request.method.only_reads() {
-            return Ok(Secret::parse(&answer.body).ok().flatten().filter(Secret::says_something));
+        if answer.status != 404 || !request.method.only_reads() {
+            return self.secret_of(request, answer);
         }
+        let said = Secret::parse(&answer.body).ok().flatten().filter(Secret::says_something);
+        match (said, self.refuse_errors(request, answer)) {
+            (Some(said), _) => Ok(Some(said)),
+            (None, Err(ClientError::Api(error))) if error.is_bare_not_found() => Ok(None),
+            (None, refused) => refused.map(|_| None),
+        }
+    }
+
+    /// The secret of an answer. One that came wrapped (by a header of the user's own) has nothing in it to go on with.
+    fn secret_of(
+        &self,
+        request: &ClientRequest,
+        answer: HttpAnswer,
+    ) -> Result<Option<Secret>, ClientError> {
         let answer = self.refuse_errors(request, answer)?;
-        Secret::parse(&answer.body)
-            .map_err(|why| ClientError::Answer(format!("{}: {why}", answer.url)))
+        let wrong = |why: &str| ClientError::Answer(format!("{}: {why}", answer.url));
+        let secret = Secret::parse(&answer.body).map_err(|why| wrong(&why))?;
+        if secret.as_ref().is_some_and(|secret| secret.wrap_info.is_some()) && !request.is_wrappable
+        {
+            return Err(wrong("the answer came wrapped, and this command has to read it"));
+        }
+        Ok(secret)
     }
 
     /// Sends a request and returns the answer's bytes as they came.
@@ -303,9 +323,7 @@ impl<'a> Client<'a> {
         let patient = self.agent.configure_request(sent).timeout_global(None).build();
         let response = self.agent.run(patient).map_err(failed)?;
         let answer = read_answer(response, &url).map_err(failed)?;
-        let answer = self.refuse_errors(request, answer)?;
-        Secret::parse(&answer.body)
-            .map_err(|why| ClientError::Answer(format!("{}: {why}", answer.url)))
+        self.secret_of(request, answer)
     }
 
     fn refuse_errors(
@@ -411,7 +429,7 @@ impl<'a> Client<'a> {
 
     /// How long the answer stays wrapped, if it is to be.
     fn wrap_ttl(&self, request: &ClientRequest) -> Option<&str> {
-        if !request.may_be_wrapped {
+        if !request.is_wrappable {
             return None;
         }
         // There is nothing else that one can want of this path.

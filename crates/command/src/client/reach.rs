@@ -7,7 +7,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use kallisto_core::{is_loopback, special_range};
+use kallisto_engine::destination::{is_loopback, special_range};
 use ureq::config::Config as AgentConfig;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};

@@ -9,7 +9,8 @@ use std::fmt::Write;
 
 use crate::error::Error;
 
-pub use kallisto_core::{Path, parse_query};
+pub use kallisto_api::request::parse_query;
+pub use kallisto_auth::Path;
 
 /// Bytes that stand for themselves in a path, besides letters and digits.
 const PATH_PLAIN: &[u8] = b"-_.~$&+,/:;=@";

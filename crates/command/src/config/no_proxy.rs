@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use kallisto_core::AddressRange;
+use kallisto_engine::AddressRange;
 
 /// Whether `list` names this server.
 pub(super) fn names(list: &str, host: &str, port: u16) -> bool {

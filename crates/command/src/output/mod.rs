@@ -8,6 +8,7 @@ pub mod json;
 pub mod table;
 pub mod yaml;
 
+use super::client::error::ClientError;
 use super::config::{Audience, Config};
 use super::error::Error;
 use super::json::{Json, Map};
@@ -184,6 +185,23 @@ fn wrapped(text: &str) -> String {
         out.push_str(&format!("  {line}\n"));
     }
     out
+}
+
+/// The keys of a list that was asked for. Every 404 is an empty list, as for Vault's command line; why is said beside it.
+pub fn listed(
+    answer: Result<Option<Secret>, ClientError>,
+    doing: &str,
+    config: &Config,
+    path: &str,
+) -> Result<Outcome, Error> {
+    match answer.map_err(Error::reading(doing, path)) {
+        Ok(Some(secret)) => list(&secret, config, path),
+        Ok(None) => no_list(config, path),
+        Err(Error::AbsentBecause(_, why)) if config.format != OutputFormat::Table => {
+            Ok(no_list(config, path)?.with_notice(&format!("{why}\n")))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The keys of a list.

@@ -7,14 +7,18 @@ use kallisto_auth::{Capability, Operation};
 
 use crate::api::request::Request;
 use crate::caller::spelling;
+use crate::dispatch::server_engine::JudgedTarget;
+use crate::records::token::TokenHash;
 use crate::registry;
-use crate::view::{Mount, View};
+use crate::view::View;
 
 impl<'c, 'r> AuthzRequest<'c, 'r> {
-    /// A request for what is below a mount of `view`, if there is one.
-    pub(crate) fn new(request: &'c Request<'r>, view: &View) -> Self {
+    /// A request of `token` for what is below a mount of `view`, if there is one.
+    pub(crate) fn new(request: &'c Request<'r>, view: &View, token: &TokenHash) -> Self {
         match view.mounts.route(request.path.as_str()) {
-            Some((mount, inside)) => Self::below(&mount, inside, request),
+            Some((mount, path)) => {
+                Self::below(JudgedTarget { view, mount: &mount, path, token: Some(token) }, request)
+            }
             None => Self::unmounted(request),
         }
     }
@@ -30,16 +34,17 @@ impl<'c, 'r> AuthzRequest<'c, 'r> {
         }
     }
 
-    /// A request for `inside` of a mount. Looks up whether a write would create what it writes, where the engine can tell.
-    pub(crate) fn below(mount: &Mount, inside: &str, request: &'c Request<'r>) -> Self {
+    /// A request for a path inside a mount. Looks up whether a write would create what it writes, where the engine can tell.
+    pub(crate) fn below(target: JudgedTarget<'_>, request: &'c Request<'r>) -> Self {
+        let JudgedTarget { mount, path, .. } = target;
         Self {
             request,
-            capability: capability_below(mount, inside, request.operation),
+            capability: capability_below(target, request.operation),
             needs_sudo: registry::driver(mount.entry.kind)
                 .routes()
-                .needs_sudo(request.operation, inside),
+                .needs_sudo(request.operation, path),
             shape: AnswerShape::Whole,
-            caseless: spelling::caseless_below(mount, inside, request.path.as_str()),
+            caseless: spelling::caseless_below(mount, path, request.path.as_str()),
         }
     }
 
@@ -53,9 +58,10 @@ impl<'c, 'r> AuthzRequest<'c, 'r> {
     }
 }
 
-/// The capability that `operation` takes at `inside` of a mount: where nothing is stored yet, a write takes `create` and no `update`.
-pub(crate) fn capability_below(mount: &Mount, inside: &str, operation: Operation) -> Capability {
-    if operation == Operation::Update && registry::driver(mount.entry.kind).creates(mount, inside) {
+/// The capability that `operation` takes at a path inside a mount: where nothing is stored yet, a write takes `create` and no `update`.
+pub(crate) fn capability_below(target: JudgedTarget<'_>, operation: Operation) -> Capability {
+    let engine = registry::driver(target.mount.entry.kind);
+    if operation == Operation::Update && engine.creates(target) {
         Capability::Create
     } else {
         operation.capability()

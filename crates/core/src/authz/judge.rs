@@ -20,6 +20,7 @@ use crate::caller::call::AuthorizedCall;
 use crate::caller::call::AuthzRequest;
 use crate::caller::find;
 use crate::caller::policies::CallerPolicies;
+use crate::dispatch::server_engine::JudgedTarget;
 use crate::namespaces::TokenHome;
 use crate::records::token::TokenHash;
 use crate::view::NamespaceContext;
@@ -85,15 +86,17 @@ pub(crate) fn judge<'c, 'r>(
     record: Option<FindingsRecord<'_>>,
 ) -> Result<Admitted<'c, 'r>, Error> {
     let found = context.view.mounts.route(request.path.as_str());
-    let (mount, asked) = match &found {
-        Some((mount, inside)) => (Some(&**mount), AuthzRequest::below(mount, inside, request)),
-        None => (None, AuthzRequest::unmounted(request)),
+    let mount = found.as_ref().map(|(mount, _)| &**mount);
+    let asked_by = |token| match &found {
+        Some((mount, path)) => {
+            AuthzRequest::below(JudgedTarget { view: &context.view, mount, path, token }, request)
+        }
+        None => AuthzRequest::unmounted(request),
     };
-    let capability = asked.capability();
-    let unknown = Judgement {
+    let unknown = || Judgement {
         mount,
         bearer: None,
-        capability,
+        capability: asked_by(None).capability(),
         decision: None,
         is_refused: request.token.is_some(),
     };
@@ -108,6 +111,8 @@ pub(crate) fn judge<'c, 'r>(
         Ok(live) => live,
         Err(refusal) => return refuse(unknown, record, refusal),
     };
+    let asked = asked_by(Some(&hash));
+    let capability = asked.capability();
     // What a token grants below its own namespace is compiled for each request: it is what administrators of trees do.
     let bearing = || match &above {
         Some(holder) => CallerPolicies::from_above(holder, &below, hash, token, request.now),
@@ -166,13 +171,13 @@ pub(crate) fn judge<'c, 'r>(
     verdict
 }
 
-fn refuse<T>(
-    found: Judgement<'_>,
+fn refuse<'a, T>(
+    found: impl FnOnce() -> Judgement<'a>,
     record: Option<FindingsRecord<'_>>,
     refusal: Error,
 ) -> Result<T, Error> {
     if let Some(record) = record {
-        record(found);
+        record(found());
     }
     Err(refusal)
 }
@@ -246,7 +251,7 @@ pub(crate) fn authorize_caller<'c, 'r>(
     caller: &CallerPolicies,
     request: &'c Request<'r>,
 ) -> Result<AuthorizedCall<'c, 'r>, Error> {
-    let asked = AuthzRequest::new(request, &context.view);
+    let asked = AuthzRequest::new(request, &context.view, &caller.hash);
     let decided = context.check_stale(caller.acl()).and_then(|()| {
         kallisto_auth::authorize_by(caller.token(), caller.acl(), asked, request.now)
     });

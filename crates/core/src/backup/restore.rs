@@ -132,15 +132,20 @@ impl Restore {
 
     /// Stages the records of the seal, and says how many there are. The caller has the turn of the seal.
     async fn stage_seal(&mut self, generation: Position) -> Result<u64, Error> {
+        let is_of_before = self.has_own_keys && self.seal.are_others(&*self.store)?;
         let records = match self.check {
             // The tag was verified: the file is of this root key.
             Check::Keys => self.seal.of_cluster(&self.store, &self.root)?,
             Check::Nothing => self.seal.of_file(),
         };
-        if self.seal.are_replaced_by(&records) {
-            tracing::warn!(
+        match self.check {
+            Check::Keys if is_of_before => tracing::warn!(
                 "the snapshot was saved before a rekey: the shares of this cluster stay as they are"
-            );
+            ),
+            Check::Nothing if is_of_before => tracing::warn!(
+                "the snapshot was saved before a rekey: its shares count again, and those of the rekey do not any more"
+            ),
+            Check::Keys | Check::Nothing => {}
         }
         let count = records.len() as u64;
         for record in records {

@@ -112,10 +112,13 @@ impl SealRecords {
         Ok(records)
     }
 
-    /// Whether the file's shares are other ones than those of `records`, which take their place.
-    pub(super) fn are_replaced_by(&self, records: &[StoredPair]) -> bool {
+    /// Whether the file's shares are other ones than those that count now.
+    ///
+    /// # Errors
+    /// When these cannot be read.
+    pub(super) fn are_others(&self, store: &dyn Store) -> Result<bool, Error> {
         let name = keys::seal_config();
-        let now = records.iter().find(|(key, _)| *key == name);
-        now.is_some_and(|(_, value)| self.held.get(&name[..]) != Some(value))
+        let now = store.get(&name)?;
+        Ok(now.is_some_and(|now| self.held.get(&name[..]) != Some(&now.value)))
     }
 }

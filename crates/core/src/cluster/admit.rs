@@ -1,5 +1,6 @@
 //! The leader's side of joining.
 
+use aws_lc_rs::digest;
 use data_encoding::BASE64;
 use kallisto_store::{
     Batch, Error as StoreError, Member, MemberChange, MemberRole, Peer, PeerClash, Replicated,
@@ -15,6 +16,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::cluster::protocol::ANSWER;
 use crate::cluster::protocol::CHALLENGE;
+use crate::cluster::protocol::NUMBER;
 use crate::cluster::protocol::WELCOME;
 use crate::cluster::protocol::covered;
 use crate::cluster::protocol::peers_to_json;
@@ -61,16 +63,23 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
     let body = request.object()?;
     let asked = JoinClaim::read(Fields::new(&body))?;
     asked.check(&context, request.now.as_second())?;
-    token::check(&context, &asked.token, request.now)?;
-    refuse_clash(&cluster.members(), &asked.peer)?;
-    token::take(&context, &asked.token).await?;
+    let store_id = cluster.store_id();
+    let node_id = derive_number(&store_id, &asked.public_key);
+    let peer = Peer { id: node_id, ..asked.peer };
+    let members = cluster.members();
+    // One that asks again used its token up the first time.
+    let needs_token = is_new(&members, &peer)?;
+    if needs_token {
+        token::check(&context, &asked.token, request.now)?;
+    }
+    refuse_clash(&members, &peer)?;
+    if needs_token {
+        token::take(&context, &asked.token).await?;
+    }
     let authority = ensure_authority(&context, port).await?;
     ensure_identity(core, &context).await?;
-    let node_id = crate::random::make_bytes::<8>().map(u64::from_le_bytes)?.max(1);
-    let store_id = cluster.store_id();
     let certificate =
         port.issue(&authority, node_id, &store_id, &asked.public_key).map_err(Error::invalid)?;
-    let peer = Peer { id: node_id, ..asked.peer };
     change(core, vec![MemberChange::Put(peer, MemberRole::Learner)]).await?;
     let peers = cluster.members().into_iter().map(|member| member.peer).collect::<Vec<_>>();
     let peers = String::from_utf8(peers_to_json(&peers).to_text()).unwrap_or_default();
@@ -91,6 +100,29 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
         ("peers", peers.into()),
         ("tag", BASE64.encode(&tag).into()),
     ])))
+}
+
+/// The number of the server that holds this key: the same each time it asks. Who asks for the number of another gets a certificate that
+/// is worth nothing without that one's private key.
+fn derive_number(store_id: &[u8; 16], public_key: &[u8]) -> u64 {
+    let digest = digest::digest(&digest::SHA256, &covered(&[NUMBER, store_id, public_key]));
+    let bytes = digest.as_ref().first_chunk::<8>().copied().unwrap_or_default();
+    u64::from_le_bytes(bytes).max(1)
+}
+
+/// Whether a server is not a member yet; false for one that was taken in, and was sent nothing: it may not have heard the answer.
+///
+/// # Errors
+/// [`Error::Invalid`] for any other member: it has lost what it was sent, so it may have forgotten what it voted.
+fn is_new(members: &[Member], joiner: &Peer) -> Result<bool, Error> {
+    match members.iter().find(|member| member.peer.id == joiner.id) {
+        None => Ok(true),
+        Some(Member { role: MemberRole::Learner, matched: 0, .. }) => Ok(false),
+        Some(member) => Err(Error::invalid(format!(
+            "a server with the key of this one is a member, {}: remove it first, or give this one an empty directory",
+            member_name(&member.peer)
+        ))),
+    }
 }
 
 /// Refuses a server whose name or cluster address is that of a member.
@@ -351,4 +383,36 @@ fn decode(bytes: &[u8]) -> Option<AuthorityKeys> {
     let map = json::parse_object(bytes).ok()?;
     let field = |name: &str| BASE64.decode(map.get(name)?.as_str()?.as_bytes()).ok();
     Some(AuthorityKeys { certificate: field("certificate")?, key: Zeroizing::new(field("key")?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(id: u64) -> Peer {
+        Peer { id, name: "one".to_owned(), ..Peer::default() }
+    }
+
+    #[test]
+    fn the_number_of_a_key_is_its_own_in_each_store() {
+        let number = derive_number(&[1; 16], b"key");
+        assert_eq!(number, 0x45ea_a5f4_40cc_3ea5, "servers of every build make the same");
+        assert_ne!(number, derive_number(&[2; 16], b"key"));
+        assert_ne!(number, derive_number(&[1; 16], b"kez"));
+    }
+
+    #[test]
+    fn of_members_only_one_that_was_sent_nothing_may_ask_again() {
+        let member = |role, matched| Member { peer: peer(7), role, matched, silent_ms: None };
+        let asked = |members: &[Member]| is_new(members, &peer(7));
+        assert_eq!(asked(&[]), Ok(true));
+        assert_eq!(asked(&[member(MemberRole::Learner, 0)]), Ok(false));
+        assert_eq!(is_new(&[member(MemberRole::Learner, 0)], &peer(8)), Ok(true));
+        for one in [member(MemberRole::Learner, 1), member(MemberRole::Voter, 0)] {
+            let Err(Error::Invalid(why)) = asked(std::slice::from_ref(&one)) else {
+                panic!("{one:?} was taken in");
+            };
+            assert!(why.contains("is a member, one: remove it first"), "{why}");
+        }
+    }
 }

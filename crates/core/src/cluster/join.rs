@@ -2,7 +2,8 @@
 //!
 //! Joining has two halves. First the server learns how the cluster is sealed ([`Core::join`]), and from then on its
 //! `seal-status` shows that seal. Once it holds the root key, by shares or by itself, it proves so, is given a number and
-//! a certificate, is sent everything, and unseals ([`PendingJoin::finish`]).
+//! a certificate, is sent everything, and unseals ([`PendingJoin::finish`]). Its key is on its disk before it asks for them, so the
+//! cluster knows it again where it did not hear the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +110,8 @@ pub(crate) fn without_seal(core: &Core) -> Error {
     }
 }
 
-fn unsent(port: Option<&dyn ClusterPort>) -> Error {
+/// What whoever unseals a server hears that joined a cluster, which has sent it nothing yet.
+pub(crate) fn unsent(port: Option<&dyn ClusterPort>) -> Error {
     let address = port.map(|port| port.own().cluster_address).unwrap_or_default();
     Error::Unavailable(format!(
         "this server has joined a cluster, which has sent it nothing yet: unseal it again in a moment. If this lasts, the members do \

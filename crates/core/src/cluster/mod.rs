@@ -35,7 +35,7 @@ mod token;
 pub(crate) use admit::{
     admit, challenge, change, check_own_records, keep_identity, rotate_certificate,
 };
-pub(crate) use join::without_seal;
+pub(crate) use join::{unsent, without_seal};
 pub use seen::SeenIndex;
 #[cfg(test)]
 pub(crate) use token::join_token_record;

@@ -13,6 +13,9 @@ pub(crate) const ANSWER: &[u8] = b"cluster/answer/v1";
 /// What a welcome's tag is for.
 pub(crate) const WELCOME: &[u8] = b"cluster/welcome/v1";
 
+/// What the number of a server is made for.
+pub(crate) const NUMBER: &[u8] = b"cluster/number/v1";
+
 /// The bytes that a tag covers: each part with its length, so that no two lists of parts read the same.
 pub(crate) fn covered(parts: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();

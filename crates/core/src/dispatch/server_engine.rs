@@ -8,6 +8,8 @@ use std::future::ready;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kallisto_engine::pattern::Params;
+use kallisto_engine::route::{Creates, UpdateTarget};
 use kallisto_engine::{Admits, Renewal, RoleTtl, Route, Routes};
 
 use crate::api::BoxFuture;
@@ -22,11 +24,10 @@ use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::AnyoneCall;
 use crate::leases::lease_run::LeaseRun;
 use crate::records::attribution::Author;
-use crate::records::token::TokenEntry;
+use crate::records::token::{TokenEntry, TokenHash};
 use crate::state::Core;
 use crate::storage::latches::{BusyLatch, HeldLatches};
-use crate::view::Mount;
-use crate::view::{NamespaceContext, RunChanges};
+use crate::view::{Mount, NamespaceContext, RunChanges, View};
 
 /// A request that runs, where it runs.
 pub(crate) struct RunningRequest<'a> {
@@ -45,6 +46,17 @@ pub(crate) struct RecoverSource {
     pub(crate) there: Arc<NamespaceContext>,
     /// The path there, from the namespace; `None` for that of the request.
     pub(crate) path: Option<String>,
+}
+
+/// Where a request is for, as the decision about it looks it up.
+#[derive(Clone, Copy)]
+pub(crate) struct JudgedTarget<'a> {
+    pub(crate) view: &'a View,
+    pub(crate) mount: &'a Mount,
+    /// The path inside the mount.
+    pub(crate) path: &'a str,
+    /// The token that asks, if there is one.
+    pub(crate) token: Option<&'a TokenHash>,
 }
 
 /// A write that came together with others, of a caller who may.
@@ -167,9 +179,15 @@ pub(crate) trait ServerEngine: Sync {
         None
     }
 
-    /// Whether nothing is there yet where an update writes, which takes the capability `create`.
-    fn creates(&self, _mount: &Mount, _path: &str) -> bool {
-        false
+    /// Whether nothing is there yet where an update writes, which takes the capability `create`. It only looks into memory: the caller is not
+    /// known to have any right.
+    fn creates(&self, update: JudgedTarget<'_>) -> bool {
+        let JudgedTarget { mount, path, token, .. } = update;
+        let found = self.routes().may_create(path).then(|| self.routes().find(path));
+        let Some(route) = found.flatten() else { return false };
+        let Creates::Record(record_of) = route.creates else { return false };
+        let target = UpdateTarget { params: Params::new(route.pattern, path), token };
+        record_of(&target).is_some_and(|record| !mount.index.contains(&record))
     }
 
     /// Answers anyone at a route of the server itself, which may be sealed.

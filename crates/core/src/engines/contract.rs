@@ -457,14 +457,6 @@ impl ServerEngine for EngineSpec {
         role_of(&grounds.context(), request, fields)
     }
 
-    fn creates(&self, mount: &Mount, path: &str) -> bool {
-        let creates = self.creates.filter(|_| {
-            let route = self.routes.find(path);
-            route.is_some_and(|route| route.creates)
-        });
-        creates.is_some_and(|creates| creates(&|name| mount.index.contains(name), path))
-    }
-
     fn end_unheard<'a>(
         &self,
         context: &'a NamespaceContext,

@@ -29,7 +29,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             Read => "Read bytes as they came.", handler!(read);
             Update => "Store the body as it comes.", handler!(write);
             Delete => "Delete bytes.", handler!(delete);
-        }.light().creating()),
+        }.light().creating(|to| Some(record(to.params.get("name"))))),
         row!("open/{name}", &[NAME], {
             Read => "Read bytes without a token.", handler!(read_open);
             Update => "Echo bytes without a token.", handler!(echo);
@@ -45,9 +45,6 @@ static ROUTES: RouteRows<Handler> = RouteRows {
 /// The engine.
 pub(crate) static ENGINE: EngineSpec = EngineSpec {
     caseless_folders: &["raw/"],
-    creates: Some(|exists, path| {
-        path.strip_prefix("raw/").is_some_and(|name| !exists(&record(name)))
-    }),
     memory: Some(|| Box::new(Names::default())),
     jobs: &[EngineJob {
         name: "touch",

@@ -25,7 +25,7 @@ const SERIES_MAX: usize = 96;
 const EVENTS_MAX: usize = 100;
 
 /// The metrics that are kept. Of one with labels the sum is, but for [`BY_LABEL`].
-const KEPT: [&str; 32] = [
+pub(crate) const KEPT: [&str; 32] = [
     "vault.core.unsealed",
     "vault.core.in_flight_requests",
     "vault.secret.kv.count",

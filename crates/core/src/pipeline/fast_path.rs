@@ -32,6 +32,7 @@ use crate::api::response::Response;
 use crate::authz::judge::{Judgement, PolicyDecision, authenticate, authorize, names_of};
 use crate::caller::call::{AnswerShape, AuthorizedCall, AuthzRequest};
 use crate::caller::spelling::SYSTEM;
+use crate::dispatch::server_engine::JudgedTarget;
 use crate::limits::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX};
 use crate::pipeline::audit::{AlikeFields, AuditBatch, GatheringDevices};
 use crate::pipeline::compute::is_heavy_to_judge;
@@ -252,7 +253,9 @@ impl FastPathCaller<'_> {
             let answer = is_whole.then(|| read_at_once(mount, inside, route, request.now));
             return answer.flatten().map(Ok);
         }
-        let asked = AuthzRequest::below(mount, inside, request).shaped(shape);
+        // A read makes nothing, whoever asks.
+        let target = JudgedTarget { view: &self.context.view, mount, path: inside, token: None };
+        let asked = AuthzRequest::below(target, request).shaped(shape);
         let capability = asked.capability();
         let is_audited = gathering.is_some();
         // Of a protocol without headers, which could be in a record.
@@ -336,10 +339,30 @@ fn is_by(grant: Option<AclGrant<'_>>, names: &[String]) -> bool {
 
 /// Whether a request is for a secret as it is.
 fn is_simple(request: &Request<'_>) -> bool {
-    let path = request.path.as_str();
-    request.operation == Operation::Read
-        && request.wrap_ttl_secs == 0
-        && request.namespace.is_empty()
+    // All fields are named, so that whoever adds one decides whether such a request is simple still.
+    let Request {
+        operation,
+        path,
+        namespace,
+        wrap_ttl_secs,
+        // Asked below for what makes a request another one; handlers read the rest.
+        query: _,
+        // Who asks, and when, is judged here as there.
+        token: _,
+        remote: _,
+        now: _,
+        // Handlers and audit records take these from the request.
+        id: _,
+        headers: _,
+        // No read takes these.
+        body: _,
+        body_kind: _,
+        client_chain: _,
+    } = request;
+    let path = path.as_str();
+    *operation == Operation::Read
+        && *wrap_ttl_secs == 0
+        && namespace.is_empty()
         && request.read_snapshot().is_none()
         && !request.asks_help()
         && !path.starts_with(SYSTEM)

@@ -1,6 +1,6 @@
-//! Whether this server may answer from its view: judged here and nowhere else.
+//! What is answered from a view that may be too old: decided here and nowhere else. Whether it is: [`NamespaceContext::is_fresh`].
 //!
-//! A view may be behind what others committed. The store knows up to when it holds everything ([`AsOf`]); a view that follows the
+//! A view may be behind what others committed. The store knows up to when it holds everything ([`AsOf`](kallisto_store::AsOf)); a view that follows the
 //! store holds as much, and one that was overtaken by a snapshot what the store held then ([`Outdated`](crate::view::outdated::Outdated)). Once that is further
 //! in the past than [`ServerInfo::max_staleness`], a revoked token or a destroyed secret could be served that everybody else
 //! refuses: so nothing is answered from the view any more, but to those who ask for stale reads by a header.
@@ -11,10 +11,8 @@
 //! [`ServerInfo::max_staleness`]: crate::ServerInfo::max_staleness
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use kallisto_auth::{AclSet, Denied};
-use kallisto_store::{AsOf, Replicated};
+use kallisto_store::Replicated;
 
 use crate::api::error::{Error, Stale};
 use crate::api::request::Request;
@@ -27,28 +25,6 @@ use crate::view::NamespaceContext;
 pub const CONSISTENCY_HEADER: &str = "x-kallisto-consistency";
 /// The client takes answers of any age.
 pub const STALE: &str = "stale";
-
-impl NamespaceContext {
-    /// How far in the past its view may be; `None` if that is not known.
-    pub(crate) fn age(&self) -> Option<Duration> {
-        let Some(cluster) = self.store.below().replicated() else { return Some(Duration::ZERO) };
-        // First the store's word: a view that is behind it was called outdated before.
-        match self.outdated.limit(cluster.as_of()) {
-            AsOf::ALWAYS => Some(Duration::ZERO),
-            as_of => as_of.age(cluster.now()),
-        }
-    }
-
-    /// Whether its view may answer.
-    pub(crate) fn is_fresh(&self) -> bool {
-        self.age().is_some_and(|age| age <= self.info.max_staleness)
-    }
-
-    /// Refuses stale reads to those under a policy that forbids them.
-    pub(crate) fn check_stale(&self, acl: &AclSet) -> Result<(), Denied> {
-        if acl.denies_stale_reads() && !self.is_fresh() { Err(Denied) } else { Ok(()) }
-    }
-}
 
 /// Refuses what would be answered from a view that is too old.
 ///
@@ -90,18 +66,6 @@ fn asks_stale(request: &Request<'_>) -> bool {
 /// Whether a request that passed is answered from a view that is too old for others, as its audit record says.
 pub(crate) fn is_stale_read(context: &NamespaceContext, request: &Request<'_>) -> bool {
     !context.is_fresh() && asks_stale(request)
-}
-
-impl Core {
-    /// How far in the past the view of this server may be; `None` while sealed, or if that is not known.
-    pub fn age(&self) -> Option<Duration> {
-        self.context.load().as_ref()?.age()
-    }
-
-    /// Whether this server answers from its view; one that is sealed does not.
-    pub fn is_fresh(&self) -> bool {
-        self.context.load().as_ref().is_some_and(|context| context.is_fresh())
-    }
 }
 
 /// Says so once when the view becomes too old, and once when it is up to date again. Those who follow it are woken, to hear it.

@@ -8,7 +8,9 @@ use kallisto_auth::Operation;
 
 use crate::api::request::{Request, TokenText};
 use crate::authz::judge::authenticate;
+use crate::caller::spelling::SYSTEM;
 use crate::cluster::leading;
+use crate::registry;
 use crate::state::Core;
 use crate::view::NamespaceContext;
 
@@ -50,12 +52,16 @@ impl Core {
         let waits = || request.query.iter().any(|(name, _)| name == "wait");
         let path = request.path.as_str();
         !request.operation.writes()
-            && (waits() || request.operation == Operation::Read && path.ends_with(WATCH))
+            && (waits() || request.operation == Operation::Read && may_stream(path))
     }
 }
 
-/// What a request for a stream ends in, in whatever namespace.
-const WATCH: &str = "sys/kallisto/kv/watch";
+/// Whether a path, in whatever namespace, is one whose reads may be answered by a stream.
+fn may_stream(path: &str) -> bool {
+    let is_segment = |at: usize| at == 0 || path.as_bytes()[at - 1] == b'/';
+    let mut bases = path.match_indices(SYSTEM).map(|(at, _)| at).filter(|&at| is_segment(at));
+    bases.any(|at| registry::builtin_route(&path[at..]).is_some_and(|route| route.streams))
+}
 
 fn is_live(root: &NamespaceContext, request: &Request<'_>, token: TokenText<'_>) -> bool {
     let inside = root.holder_of(token.expose());
@@ -82,6 +88,10 @@ mod tests {
             (Operation::Update, "secret/data/a", "wait", false),
             (Operation::Read, "sys/kallisto/kv/watch", "", true),
             (Operation::Read, "team/sys/kallisto/kv/watch", "", true),
+            (Operation::Read, "sys/monitor", "", true),
+            (Operation::Read, "sys/storage/raft/snapshot", "", true),
+            (Operation::Read, "teamsys/monitor", "", false),
+            (Operation::Read, "sys/mounts", "", false),
             (Operation::List, "sys/kallisto/kv/watch", "", false),
             (Operation::Update, "sys/kallisto/kv/watch", "", false),
         ] {

@@ -25,20 +25,40 @@ pub(super) fn timer_of(request: &Request<'_>, step: &NextStep<'_, '_>) -> Option
     }
 }
 
+/// The timers of what is done to tokens, by the route below `auth/token/`.
+const OF_TOKENS: [(&str, Timer); 10] = [
+    ("lookup", Timer::TokenLookup),
+    ("lookup-self", Timer::TokenLookup),
+    ("lookup-accessor", Timer::TokenLookup),
+    ("renew", Timer::TokenRenew),
+    ("renew-self", Timer::TokenRenew),
+    ("renew-accessor", Timer::TokenRenew),
+    ("revoke", Timer::TokenRevoke),
+    ("revoke-self", Timer::TokenRevoke),
+    ("revoke-accessor", Timer::TokenRevoke),
+    ("revoke-orphan", Timer::TokenRevoke),
+];
+/// The timers of what is done to leases, by the route below `sys/` and `sys/leases/`.
+const OF_LEASES: [(&str, Timer); 4] = [
+    ("renew", Timer::LeaseRenew),
+    ("revoke", Timer::LeaseRevoke),
+    ("revoke-prefix", Timer::LeaseRevokePrefix),
+    ("revoke-force", Timer::LeaseRevokeForce),
+];
+const STEP_DOWN: &str = "step-down";
+const POLICIES: [&str; 2] = ["policies/acl", "policy"];
+
 /// The timer of a path.
 fn of_path(path: &str, operation: Operation) -> Option<Timer> {
+    let of_verb = |timers: &[(&str, Timer)], verb: &str| {
+        let verb = verb.split('/').next()?;
+        timers.iter().find(|(name, _)| *name == verb).map(|(_, timer)| *timer)
+    };
     if let Some(verb) = path.strip_prefix("auth/token/") {
-        return match verb.split('/').next()? {
-            "lookup" | "lookup-self" | "lookup-accessor" => Some(Timer::TokenLookup),
-            "renew" | "renew-self" | "renew-accessor" => Some(Timer::TokenRenew),
-            "revoke" | "revoke-self" | "revoke-accessor" | "revoke-orphan" => {
-                Some(Timer::TokenRevoke)
-            }
-            _ => None,
-        };
+        return of_verb(&OF_TOKENS, verb);
     }
     let inside = path.strip_prefix(SYSTEM)?;
-    if let Some(name) = inside.strip_prefix("policies/acl").or(inside.strip_prefix("policy")) {
+    if let Some(name) = POLICIES.iter().find_map(|base| inside.strip_prefix(base)) {
         let is_all = name.trim_matches('/').is_empty();
         return match operation {
             Operation::List | Operation::Scan => Some(Timer::PolicyList),
@@ -49,16 +69,9 @@ fn of_path(path: &str, operation: Operation) -> Option<Timer> {
             Operation::Recover => None,
         };
     }
-    let of_leases = |verb: &str| match verb.split('/').next()? {
-        "renew" => Some(Timer::LeaseRenew),
-        "revoke" => Some(Timer::LeaseRevoke),
-        "revoke-prefix" => Some(Timer::LeaseRevokePrefix),
-        "revoke-force" => Some(Timer::LeaseRevokeForce),
-        _ => None,
-    };
     match inside {
-        "step-down" => Some(Timer::StepDown),
-        _ => of_leases(inside.strip_prefix("leases/").unwrap_or(inside)),
+        STEP_DOWN => Some(Timer::StepDown),
+        _ => of_verb(&OF_LEASES, inside.strip_prefix("leases/").unwrap_or(inside)),
     }
 }
 
@@ -102,6 +115,19 @@ mod tests {
             ("secret/data/renew", Operation::Update, None),
         ] {
             assert_eq!(of_path(path, operation), timer, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_timed_by_its_path_is_a_route() {
+        let tokens = OF_TOKENS.iter().map(|(name, _)| format!("auth/token/{name}"));
+        let leases = OF_LEASES
+            .iter()
+            .flat_map(|(name, _)| ["sys/", "sys/leases/"].map(|base| format!("{base}{name}")));
+        let others = POLICIES.iter().chain([&STEP_DOWN]).map(|name| format!("sys/{name}"));
+        for path in tokens.chain(leases).chain(others) {
+            let at = |path: &str| crate::registry::builtin_route(path).is_some();
+            assert!(at(&path) || at(&format!("{path}/a")), "{path}");
         }
     }
 

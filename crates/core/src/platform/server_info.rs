@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::api::json::Json;
 use crate::limits::MAX_STALENESS_DEFAULT;
 use crate::platform::metrics_settings::MetricsSettings;
 use crate::records::mount::LeaseTimes;
@@ -40,6 +41,8 @@ pub struct ServerInfo {
     pub serves_ui: bool,
     /// How far in the past the view of a server with peers may be that answers from it.
     pub max_staleness: Duration,
+    /// What `sys/config/state/sanitized` shows besides, without a secret.
+    pub shown_settings: Vec<(&'static str, Json)>,
 }
 
 impl Default for ServerInfo {
@@ -60,6 +63,7 @@ impl Default for ServerInfo {
             metrics: MetricsSettings::default(),
             serves_ui: false,
             max_staleness: MAX_STALENESS_DEFAULT,
+            shown_settings: Vec::new(),
         }
     }
 }

@@ -264,6 +264,12 @@ impl EngineKind {
         self.kv() == Some(KvState::V2)
     }
 
+    /// Whether its paths are secrets, with fields that a client chooses.
+    pub fn keeps_secrets(self) -> bool {
+        let is_cubbyhole = |mount: BuiltinKind| mount.id == MountId::CUBBYHOLE;
+        self.kv().is_some() || self.facts().builtin.is_some_and(is_cubbyhole)
+    }
+
     /// How the secrets of a key-value engine are kept; `None` for all others.
     pub(crate) const fn kv(self) -> Option<KvState> {
         match self.0 {

@@ -28,20 +28,20 @@ impl Default for LockoutRules {
 }
 
 impl LockoutRules {
-    /// Applies the fields of `user_lockout_config`; an empty text changes nothing.
+    /// Applies the fields of `user_lockout_config`; an empty text changes nothing, and 0 is the default.
     ///
     /// # Errors
     /// [`Error::Invalid`] naming the field that cannot be taken.
     pub(crate) fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         let is_given = |name: &str| fields.raw(name).and_then(Json::as_str) != Some("");
-        if is_given("lockout_threshold")
-            && let Some(threshold) = fields.int("lockout_threshold")?
-        {
-            let threshold = u32::try_from(threshold).ok().filter(|&threshold| threshold > 0);
-            self.threshold =
-                threshold.ok_or_else(|| Error::invalid("lockout_threshold must be above 0"))?;
-        }
         let default = Self::default();
+        if is_given("lockout_threshold")
+            && let Some(given) = fields.int("lockout_threshold")?
+        {
+            let given = u32::try_from(given);
+            let given = given.map_err(|_| Error::invalid("lockout_threshold is out of range"))?;
+            self.threshold = or_default(given, default.threshold);
+        }
         for (name, secs, default_secs) in [
             ("lockout_duration", &mut self.duration_secs, default.duration_secs),
             ("lockout_counter_reset_duration", &mut self.reset_secs, default.reset_secs),
@@ -52,7 +52,7 @@ impl LockoutRules {
             } else if is_given(name)
                 && let Some(given) = seconds(fields, name)?
             {
-                *secs = given;
+                *secs = or_default(given, default_secs);
             }
         }
         if is_given("lockout_disable")
@@ -76,17 +76,23 @@ impl LockoutRules {
         .collect()
     }
 
-    /// Reads back what [`LockoutRules::to_map`] wrote; `None` when it did not.
+    /// Reads back what [`LockoutRules::to_map`] wrote; `None` when it did not. Records of old may have spans of 0, which locked nobody.
     pub(crate) fn decode(map: &Map) -> Option<Self> {
         let fields = Fields::new(map);
         let number = |name: &str| u64::try_from(fields.int(name).ok()??).ok();
+        let (default, reset_name) = (Self::default(), "user_lockout_counter_reset_duration");
         Some(Self {
             threshold: number("user_lockout_threshold")?.try_into().ok()?,
-            duration_secs: number("user_lockout_duration")?,
-            reset_secs: number("user_lockout_counter_reset_duration")?,
+            duration_secs: or_default(number("user_lockout_duration")?, default.duration_secs),
+            reset_secs: or_default(number(reset_name)?, default.reset_secs),
             disabled: fields.boolean("user_lockout_disable").ok()??,
         })
     }
+}
+
+/// A setting, or its default where it is 0: rules that lock nobody are said by `lockout_disable` alone.
+fn or_default<T: Default + PartialEq>(given: T, default: T) -> T {
+    if given == T::default() { default } else { given }
 }
 
 #[cfg(test)]
@@ -107,5 +113,24 @@ mod tests {
         assert_eq!(update(empty), (600, 60));
         assert_eq!(update(r#"{"lockout_duration":"system"}"#), (900, 60));
         assert_eq!(update(r#"{"lockout_counter_reset_duration":"system"}"#), (900, 900));
+    }
+
+    #[test]
+    fn nothing_is_the_default_and_turns_no_lockout_off() {
+        let zeros =
+            r#"{"lockout_threshold":0,"lockout_duration":0,"lockout_counter_reset_duration":"0s"}"#;
+        for body in [zeros, &zeros.replace(":0", r#":"0""#)] {
+            let mut rules = LockoutRules { threshold: 1, duration_secs: 1, ..Default::default() };
+            rules.update(Fields::new(&parse_object(body.as_bytes()).unwrap())).unwrap();
+            assert_eq!(rules, LockoutRules::default(), "{body}");
+        }
+        let old = LockoutRules { duration_secs: 0, reset_secs: 0, ..Default::default() };
+        assert_eq!(LockoutRules::decode(&old.to_map()), Some(LockoutRules::default()));
+        let below = parse_object(br#"{"lockout_threshold":-1}"#).unwrap();
+        assert!(LockoutRules::default().update(Fields::new(&below)).is_err());
+        let under_a_second = parse_object(br#"{"lockout_duration":"500ms"}"#).unwrap();
+        let mut rules = LockoutRules::default();
+        rules.update(Fields::new(&under_a_second)).unwrap();
+        assert_eq!(rules.duration_secs, 1);
     }
 }

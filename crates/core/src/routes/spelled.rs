@@ -360,7 +360,7 @@ fn a_rate_limit_for_a_name_without_case_holds_in_every_case() {
 #[test]
 fn a_rule_for_one_case_grants_it_as_it_is_written() {
     let core = open_core(RouteAccess::Token);
-    let text = r#"path "auth/approle/role/Web" { capabilities = ["read", "update"] }
+    let text = r#"path "auth/approle/role/Web" { capabilities = ["create", "read", "update"] }
         path "auth/approle/role/db*" { capabilities = ["read"] }"#;
     let body = crate::api::json::Json::object([("policy", text.into())]).to_text();
     let body = String::from_utf8(body).unwrap();

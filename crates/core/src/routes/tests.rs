@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_auth::{Capability, Operation, Path};
+use kallisto_engine::route::Creates;
 use kallisto_store::MemoryStore;
 
 use super::{Admits, Route, Routes, openapi, pattern};
@@ -133,6 +134,50 @@ pub(crate) fn ask(
     pollster::block_on(core.handle(&request(token, operation, path, body)))
 }
 
+/// What stands in the code as the path of a route, beside the tables: a row that is renamed, or that goes, takes it along.
+#[test]
+fn paths_that_the_code_names_are_routes() {
+    let rows: Vec<String> =
+        rows().map(|(base, route)| format!("{base}{}", route.pattern)).collect();
+    let is_path = |text: &str| {
+        text.bytes()
+            .all(|b| b.is_ascii_lowercase() || matches!(b, b'/' | b'-' | b'_' | b'{' | b'}'))
+    };
+    // What is filled in, and a folder, stand for whatever follows.
+    let is_there = |path: &str| match path.split_once('{').map(|(before, _)| before) {
+        Some(before) => rows.iter().any(|row| row.starts_with(before)),
+        None if path.ends_with('/') => rows.iter().any(|row| row.starts_with(path)),
+        None => registry::builtin_route(path).is_some(),
+    };
+    let mut seen = 0;
+    let mut folders = vec![
+        std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src")),
+        std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../listener/src")),
+    ];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("tests") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "rs")
+                && !path.ends_with("tests.rs")
+            {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+                let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+                for named in lines.flat_map(|line| line.split('"').skip(1).step_by(2)) {
+                    let is_route = named.starts_with("sys/") || named.starts_with("auth/token/");
+                    if is_route && is_path(named) {
+                        seen += 1;
+                        assert!(is_there(named), "{}: {named} is no route", path.display());
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 5, "{seen}");
+}
+
 /// Programs that are made from the description name their functions so.
 #[test]
 fn every_operation_has_an_identifier_of_its_own() {
@@ -187,6 +232,8 @@ fn a_handler_answers_every_row_and_nothing_else() {
                 core = open_core(RouteAccess::Token);
             }
             let answer = ask(&core, Some(ROOT), operation, &path, "{}");
+            let is_stream = matches!(answer, Ok(Response::Stream(_)));
+            assert!(!is_stream || route.streams && operation == Operation::Read, "{path}");
             let refused = match &answer {
                 Err(Error::UnsupportedOperation | Error::UnsupportedPath) => true,
                 // KV's word for a path that is none of its.
@@ -259,7 +306,7 @@ fn token_with(core: &Core, granted: &[Capability]) -> String {
 /// What a set of capabilities comes to at a row, by the documentation.
 fn documented(route: &Route, operation: Operation, granted: &[Capability]) -> bool {
     // Nothing is at a sample path: where an engine can tell, a write there creates.
-    let creates = operation == Operation::Update && route.creates;
+    let creates = operation == Operation::Update && !matches!(route.creates, Creates::Never);
     let needed = if creates { Capability::Create } else { operation.capability() };
     let has_sudo = !route.rights.need_sudo(operation) || granted.contains(&Capability::Sudo);
     granted.contains(&needed) && has_sudo

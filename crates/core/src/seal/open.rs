@@ -17,6 +17,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use kallisto_barrier::{Keyring, RootKey, SecretKey};
 use kallisto_store::{AsOf, Candidacy, Fold, Seqno, Store};
+use tokio::sync::watch;
 
 use super::rotate::start_reencryption;
 use crate::api::error::Error;
@@ -65,6 +66,8 @@ pub(crate) struct Opener {
     pub(crate) seal_is_due: Arc<AtomicBool>,
     /// A view that is built again takes the place of one that may be sealed meanwhile.
     pub(crate) turns: SealTurns,
+    /// How often the keys were dropped.
+    pub(crate) sealings: watch::Sender<u64>,
 }
 
 /// The keys of the state, and what is derived from them.
@@ -77,7 +80,8 @@ impl Opener {
     /// Builds a view of the state, and has it serve. The caller has the turn: nobody seals or opens meanwhile.
     ///
     /// # Errors
-    /// [`Error::Internal`] when the state does not open under this root key, [`Error::Unavailable`] when it cannot be read.
+    /// [`Error::Internal`] when the state does not open under this root key, [`Error::Unavailable`] when it cannot be read, or
+    /// a batch that does not open came meanwhile.
     pub(crate) fn open(
         &self,
         store: Arc<dyn Store>,
@@ -109,17 +113,18 @@ impl Opener {
         candidacy::stand(&*store, Candidacy::Willing);
         if opening == Opening::First {
             catch_up(&*store, &*self.threads);
-            // It may have been told meanwhile.
-            if let Err(error) = removed::check(&*store) {
-                candidacy::stand(&*store, Candidacy::Reluctant);
-                store.detach();
-                self.audit.clear();
-                return Err(error);
-            }
         }
-        // The slot first: a rebuild replaces only what is in it.
-        slot.store(Some(Arc::clone(&context)));
-        rebuild.belongs_to(&context);
+        // It may have been told meanwhile.
+        let is_member = match opening {
+            Opening::First => removed::check(&*store),
+            Opening::Again | Opening::Restored => Ok(()),
+        };
+        if let Err(error) = is_member.and_then(|()| rebuild.serve(&context, slot)) {
+            candidacy::stand(&*store, Candidacy::Reluctant);
+            store.detach();
+            self.audit.clear();
+            return Err(error);
+        }
         start_warming(&context);
         // A rotation may have been cut short by a restart.
         if let Err(error) = start_reencryption(&context) {
@@ -147,7 +152,7 @@ impl Opener {
             keys: Arc::clone(keys),
             root: Arc::clone(&self.root),
             audit: Arc::clone(&self.audit),
-            on_replaced: Box::new(move |why| rebuild.start(why)),
+            ask_rebuild: Box::new(move |why| rebuild.start(why)),
         }
     }
 
@@ -207,6 +212,10 @@ fn catch_up(store: &dyn Store, threads: &dyn Threads) {
     let mut context = Context::from_waker(Waker::noop());
     let mut reading = cluster.read_index();
     for _ in 0..CATCH_UP_CHECKS {
+        // No leader tells one anything that it let go, and it is not unsealed.
+        if cluster.is_removed() {
+            return;
+        }
         match Pin::new(&mut reading).poll(&mut context) {
             Poll::Ready(Ok(position)) => {
                 tracing::info!(index = position.0, "everything committed before is here");

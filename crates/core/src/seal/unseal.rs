@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::init::unavailable;
 use super::open::{Opener, Opening};
 use crate::api::error::Error;
-use crate::cluster::removed;
+use crate::cluster::{self, removed};
 use crate::platform::auto_seal::AutoSeal;
 use crate::platform::cluster_port::ClusterPort;
 use crate::platform::threads::Threads;
@@ -90,14 +90,19 @@ impl Core {
     /// Unseals through the auto-seal, if there is one and the store is initialised.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the auto-seal does not give the key back, and what opening says.
+    /// [`Error::Unavailable`] when the auto-seal does not give the key back, or this server joined a cluster that has sent it nothing yet;
+    /// what opening says.
     pub async fn auto_unseal(&self) -> Result<(), Error> {
         let turn = self.seal.turn().await;
         // Of one that was removed the tick says so, and trying again would not help.
         if !self.is_sealed() || self.is_removed() {
             return Ok(());
         }
-        let Some(config) = self.seal_config()? else { return Ok(()) };
+        // Asked first: what is sent between the two is found by the second.
+        let is_unsent = self.auto_seal.is_some() && self.is_unsent();
+        let Some(config) = self.seal_config()? else {
+            return if is_unsent { Err(cluster::unsent(self.port.as_deref())) } else { Ok(()) };
+        };
         let (auto, name, wrapped) = match (&self.auto_seal, &config.scheme) {
             (None, SealScheme::Shamir) => return Ok(()),
             (None, SealScheme::Auto { name, .. }) => return Err(no_seal_configured(name)),
@@ -208,6 +213,7 @@ impl Core {
             threads: Arc::clone(&self.threads),
             seal_is_due: Arc::clone(&self.seal_is_due),
             turns: self.seal.turns(),
+            sealings: self.sealings.clone(),
         };
         let store = Arc::clone(&self.store);
         let slot = Arc::clone(&self.context);
@@ -235,21 +241,22 @@ impl Core {
     /// [`Error::Unavailable`] when there is no thread to wait on; the server is sealed even so.
     pub async fn seal(&self) -> Result<(), Error> {
         let _turn = self.seal.turn().await;
-        let Some(last) = self.context.swap(None) else {
-            self.seal_is_due.store(false, Ordering::Release);
-            return Ok(());
-        };
         let begin = self.services.timers.now();
-        last.view.feed.notify_watchers();
-        // Work that waits for a commit may go on after a seal and an unsealing; this view will not show it what it did.
-        last.outdated.set(self.store.replicated());
+        let last = self.context.swap(None);
+        if let Some(last) = &last {
+            last.view.feed.notify_watchers();
+            // Work that waits for a commit may go on after a seal and an unsealing; this view will not show it what it did.
+            last.outdated.set(self.store.replicated());
+        }
+        // Without a context too: a view may be about to be built again in the place of one that was given up.
         self.store.detach();
         self.loaded.clear();
         self.audit.clear();
         candidacy::stand(&*self.store, Candidacy::Reluctant);
-        *self.seal.progress() = Default::default();
         self.seal_is_due.store(false, Ordering::Release);
         self.sealings.send_modify(|count| *count += 1);
+        let Some(last) = last else { return Ok(()) };
+        *self.seal.progress() = Default::default();
         let (tell, told) = oneshot::channel();
         let threads = Arc::clone(&self.threads);
         let run = move || {

@@ -244,6 +244,16 @@ impl Core {
         self.context.load().is_none()
     }
 
+    /// How far in the past the view of this server may be; `None` while sealed, or if that is not known.
+    pub fn age(&self) -> Option<Duration> {
+        self.context.load().as_ref()?.age()
+    }
+
+    /// Whether this server answers from its view; one that is sealed does not.
+    pub fn is_fresh(&self) -> bool {
+        self.context.load().as_ref().is_some_and(|context| context.is_fresh())
+    }
+
     /// Changes whenever the server is sealed: what connections remember of who asks and of what was asked is to be
     /// forgotten with the keys.
     pub fn sealings(&self) -> watch::Receiver<u64> {

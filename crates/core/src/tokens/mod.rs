@@ -28,7 +28,9 @@ pub(crate) mod table;
 pub(crate) mod tree;
 
 use crate::dispatch::route_handler;
-use crate::dispatch::server_engine::{EngineAnswer, RunningRequest, ServerEngine, Weighed};
+use crate::dispatch::server_engine::{
+    EngineAnswer, JudgedTarget, RunningRequest, ServerEngine, Weighed,
+};
 pub(crate) use create::{capped, capped_period, issue};
 pub(crate) use expire::{end_due, take_up_if_cut_short};
 use kallisto_engine::Routes;
@@ -47,6 +49,11 @@ impl ServerEngine for TokenEngine {
 
     fn handle<'a>(&self, run: RunningRequest<'a>) -> EngineAnswer<'a> {
         route_handler::answer(&table::TOKEN, run)
+    }
+
+    fn creates(&self, update: JudgedTarget<'_>) -> bool {
+        let role = update.path.strip_prefix("roles/");
+        role.is_some_and(|role| !update.view.token_roles.contains(role))
     }
 
     /// What tidies looks at every record there is.

@@ -135,5 +135,5 @@ const ROLES: &[Row<RouteHandler>] = &[
             runs!(async |run| roles::write(&run.context, run.call, run.params.get("name")).await);
         Delete => "Delete a role.",
             runs!(async |run| roles::delete(&run.context, run.params.get("name")).await);
-    }),
+    }.creating_as_engine_tells()),
 ];

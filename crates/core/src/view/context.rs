@@ -5,8 +5,11 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use kallisto_auth::{AclSet, Denied};
 use kallisto_barrier::{RootKey, SecretKey};
+use kallisto_store::AsOf;
 
 use super::outdated::Outdated;
 use super::{Mount, View};
@@ -47,6 +50,26 @@ pub(crate) struct NamespaceContext {
 }
 
 impl NamespaceContext {
+    /// How far in the past its view may be; `None` if that is not known.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        let Some(cluster) = self.store.below().replicated() else { return Some(Duration::ZERO) };
+        // First the store's word: a view that is behind it was called outdated before.
+        match self.outdated.limit(cluster.as_of()) {
+            AsOf::ALWAYS => Some(Duration::ZERO),
+            as_of => as_of.age(cluster.now()),
+        }
+    }
+
+    /// Whether its view may answer.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.age().is_some_and(|age| age <= self.info.max_staleness)
+    }
+
+    /// Refuses stale reads to those under a policy that forbids them.
+    pub(crate) fn check_stale(&self, acl: &AclSet) -> Result<(), Denied> {
+        if acl.denies_stale_reads() && !self.is_fresh() { Err(Denied) } else { Ok(()) }
+    }
+
     /// Refuses to go on where the view shows nothing new any more: whoever asks it again and again what is left would do so for ever.
     ///
     /// # Errors

@@ -4,7 +4,8 @@
 //! with the keys in use and folds it into the view. It decides nothing: what a batch means was
 //! settled when it was made. A record that does not decode is damage; the fold reports it and takes
 //! the entry out of the view, so that a read goes to the store, meets the damage itself and fails
-//! loudly instead of serving something old. How the view is first filled: `load`.
+//! loudly instead of serving something old. Of a batch that does not open nobody knows what it changed:
+//! the view is given up, and built again ([`RebuildCause`]). How the view is first filled: `load`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,8 +65,17 @@ fn written(metadata: &SecretMetadata) -> PathEvent {
     }
 }
 
-/// Hears that a snapshot or a backup took the place of the state.
-pub(crate) type OnReplaced = Box<dyn Fn(Replaced) + Send + Sync>;
+/// Why a view has to be built again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RebuildCause {
+    /// A snapshot or a backup took the place of the state. The view is whole, and of the past.
+    Replaced(Replaced),
+    /// A batch did not open: nobody knows what the view lacks (a revocation, a policy), so it may not serve any more.
+    BatchUnreadable,
+}
+
+/// Hears that the view has to be built again. Called under the store's lock, as [`Fold::replaced`] is.
+pub(crate) type AskRebuild = Box<dyn Fn(RebuildCause) + Send + Sync>;
 
 /// Follows the committed batches of a store with a view.
 pub(crate) struct ViewFold {
@@ -73,8 +83,8 @@ pub(crate) struct ViewFold {
     pub(crate) keys: KeysInUse,
     pub(crate) root: Arc<RootKey>,
     pub(crate) audit: Arc<Audit>,
-    /// What is done when something took the place of the state that the view shows.
-    pub(crate) on_replaced: OnReplaced,
+    /// Who builds the view again.
+    pub(crate) ask_rebuild: AskRebuild,
 }
 
 impl ViewFold {
@@ -144,7 +154,7 @@ impl Fold for ViewFold {
     }
 
     fn replaced(&self, why: Replaced) {
-        (self.on_replaced)(why);
+        (self.ask_rebuild)(RebuildCause::Replaced(why));
     }
 
     fn fold(&self, position: Position, batch: &Batch, records: &dyn Records) {
@@ -164,12 +174,7 @@ impl Fold for ViewFold {
             }
             Err(error) => {
                 tracing::error!(position = position.0, %error, "damaged batch");
-                // Whatever it changed, nothing old may be served: reads go to the store from now
-                // on, and meet the damage themselves.
-                self.view.forget_all(position);
-                for view in self.view.namespaces.views() {
-                    view.forget_all(position);
-                }
+                (self.ask_rebuild)(RebuildCause::BatchUnreadable);
             }
         }
     }
@@ -243,22 +248,6 @@ impl View {
         }
         self.keep_to_budget(&mut hand);
         self.feed.append(position, changes);
-    }
-
-    /// Lets go of everything that may be old.
-    fn forget_all(&self, position: Position) {
-        // Counted: nothing that was read before may come back.
-        let _hand = self.budget.fold();
-        self.hot.clear();
-        self.recent.clear();
-        for mount in self.mounts.all() {
-            if let Some(memory) = mount.memory.of_engine() {
-                memory.forget_what_can_be_read_again();
-            }
-        }
-        // And nobody may believe that nothing changed.
-        self.feed.start(position);
-        self.feed.notify_watchers();
     }
 
     /// Folds a batch in the clear.

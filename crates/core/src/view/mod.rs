@@ -45,7 +45,7 @@ pub(crate) use cached_token::CachedToken;
 pub(crate) use compile::Readiness;
 pub(crate) use context::NamespaceContext;
 pub(crate) use feed::{Feed, FeedChange, FeedPosition, PathEvent, Permit};
-pub(crate) use fold::ViewFold;
+pub(crate) use fold::{RebuildCause, ViewFold};
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
 pub(crate) use leases::{Closed, LeaseView};
 pub use mounts::{Mount, Mounts};
@@ -53,6 +53,8 @@ pub(crate) use names::SortedNames;
 pub(crate) use recent::RecentSecret;
 pub(crate) use tokens::{TokenSet, TokenTable};
 pub(crate) use warm::start_warming;
+#[cfg(test)]
+pub(crate) use written::WrittenSecrets;
 pub(crate) use written::{LeftSecrets, RunChanges};
 
 use batch_tokens::BatchTokens;

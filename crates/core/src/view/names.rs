@@ -13,6 +13,10 @@ impl SortedNames {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+
     pub(crate) fn put(&self, name: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
     }
@@ -37,5 +41,6 @@ mod tests {
         names.remove("b");
         names.remove("d");
         assert_eq!(names.names(), ["a", "c"]);
+        assert!(names.contains("a") && !names.contains("b"));
     }
 }

@@ -90,13 +90,6 @@ impl RecentSecrets {
     pub(crate) fn forget(&self, key: &[u8]) {
         drop(self.take(key));
     }
-
-    /// Forgets all of them.
-    pub(crate) fn clear(&self) {
-        for set in self.sets.get().into_iter().flatten() {
-            set.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        }
-    }
 }
 
 #[cfg(test)]
@@ -131,9 +124,6 @@ mod tests {
         recent.forget(b"a");
         assert!(recent.take(b"a").is_none());
         assert_eq!(recent.take(b"b").unwrap().seqno, Seqno(7));
-        recent.put(b"b", secret(8));
-        recent.clear();
-        assert!(recent.take(b"b").is_none());
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) use self::token::is_wrapping;
 use self::token::{content_key, invalid};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
-use crate::api::json::{self, Json, Map, member, write_string};
+use crate::api::json::{self, Json, Map, member};
 use crate::api::request::{Request, TokenText};
 use crate::api::request_id::RequestId;
 use crate::api::response::{LeaseHandle, Logical, Response};
@@ -51,15 +51,23 @@ const FOUND: u8 = 0;
 const MISSING: u8 = 1;
 
 /// Keeps the answer of a request that asks for wrapping, and gives the token that opens it. An answer that says nothing is given as
-/// it is.
+/// it is, and text that is no JSON.
 ///
 /// # Errors
-/// What making the token says.
+/// [`Error::Invalid`] for a stream; what making the token says.
 pub(crate) async fn keep(
     core: &Core,
     request: &Request<'_>,
     answer: Response,
 ) -> Result<Response, Error> {
+    let answer = match answer {
+        // New shares, say: what has no envelope is data as well.
+        Response::Bare { code: 200, body } => {
+            Response::Logical(Logical { data: body.to_text(), ..Logical::default() })
+        }
+        Response::Stream(_) => return Err(Error::invalid("this answer cannot be wrapped")),
+        answer => answer,
+    };
     let Some(content) = WrappableAnswer::of(&answer, request.id) else { return Ok(answer) };
     let context = core.namespace_context(request.namespace)?;
     match wrap(&context, request, &content).await {
@@ -94,23 +102,10 @@ impl<'a> WrappableAnswer<'a> {
 
     /// The record: one byte, then the envelope as the client would have had it.
     fn encode(&self) -> Result<Vec<u8>, Error> {
-        let Logical { data, auth, warnings, .. } = self.logical;
-        let or_null = |text: &'a [u8]| if text.is_empty() { &b"null"[..] } else { text };
+        let Logical { data, auth, .. } = self.logical;
         let mut out = Vec::with_capacity(data.len() + auth.len() + 256);
         out.push(self.found);
-        out.extend_from_slice(b"{\"request_id\":");
-        write_string(&self.id.text(), &mut out);
-        out.push(b',');
-        self.logical.write_lease(&mut out);
-        out.extend_from_slice(b",\"data\":");
-        out.extend_from_slice(or_null(data));
-        out.extend_from_slice(b",\"wrap_info\":null,\"warnings\":");
-        let warnings =
-            if warnings.is_empty() { Json::Null } else { Json::strings(warnings.clone()) };
-        out.extend_from_slice(&warnings.to_text());
-        out.extend_from_slice(b",\"auth\":");
-        out.extend_from_slice(or_null(auth));
-        out.push(b'}');
+        self.logical.write_envelope(self.id, b"", &mut out);
         if out.len() > WRAPPED_BYTES_MAX {
             return Err(Error::TooLarge(format!(
                 "an answer of {} bytes is over the limit of {WRAPPED_BYTES_MAX} for wrapping",
@@ -142,7 +137,10 @@ fn decode(record: &[u8]) -> Option<Response> {
     };
     let text = |name: &str| raw(name).unwrap_or_default().to_vec();
     let (data, auth) = (text("data"), text("auth"));
-    let logical = Logical { data, lease_secs, lease, auth, warnings, ..Logical::default() };
+    // All fields are named, so that whoever adds one decides whether it is kept.
+    let (wrap_info, etag, index, touched) = (Vec::new(), None, None, Vec::new());
+    let logical =
+        Logical { data, lease_secs, lease, auth, wrap_info, warnings, etag, index, touched };
     match found {
         FOUND => Some(Response::Logical(logical)),
         MISSING => Some(Response::Missing(logical)),

@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 
 use jiff::Timestamp;
 use kallisto_core::json::{Json, Map};
-use kallisto_core::{Error, Operation, Response};
+use kallisto_core::{Denial, Error, Operation, Response};
 use kallisto_store::Records;
 
 use crate::logins::{log_in, site, text};
@@ -136,9 +136,41 @@ fn of_many_logins_at_once_exactly_as_many_get_in_as_a_secret_id_has_uses() {
         .collect();
     let entered = threads.into_iter().map(|thread| thread.join().unwrap());
     assert_eq!(entered.filter(|entered| *entered).count(), USES);
-    assert_eq!(enter(&site, 0, "web-id", &id).err(), wrong());
+    // Refused as wrong, or for all those that were.
+    assert!(enter(&site, 0, "web-id", &id).is_err());
     let listed = site.ask(List, "auth/approle/role/web/secret-id", "");
     assert_eq!(listed.err(), Some(Error::NotFound));
+}
+
+#[test]
+fn a_role_is_locked_out_by_wrong_secret_ids_and_let_in_again() {
+    let site = approle("{}");
+    let secret = secret_id(&site, "web", "");
+    let good = |secs| enter(&site, secs, "web-id", text(&secret, "secret_id"));
+    let bad = |times: usize, role_id: &str, secret_id: &str| {
+        for _ in 0..times {
+            assert!(enter(&site, 0, role_id, secret_id).is_err());
+        }
+    };
+    let locked = Some(Error::Denied(Denial::BadToken));
+    bad(4, "web-id", "none");
+    assert!(good(0).is_ok(), "a good login ends the count");
+    bad(4, "web-id", "none");
+    // What says nothing of the secret id is not counted.
+    bad(9, "web-id", "");
+    assert!(good(0).is_ok());
+    bad(5, "web-id", "none");
+    assert_eq!(good(899).err(), locked);
+    let seen = data(site.ask(Read, "sys/locked-users", ""));
+    assert!(String::from_utf8(Json::Object(seen).to_text()).unwrap().contains("web-id"));
+    assert!(good(900).is_ok());
+    // Names of no role are not kept: a guess at one costs nothing.
+    bad(9, "none", "none");
+    assert_eq!(enter(&site, 0, "none", "none").err(), wrong());
+    let tune = r#"{"user_lockout_config":{"lockout_disable":true}}"#;
+    site.ask(Update, "sys/auth/approle/tune", tune).unwrap();
+    bad(9, "web-id", "none");
+    assert!(good(0).is_ok());
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod batch;
 mod budget;
 mod certificates;
 mod clocks;
+mod creates;
 mod fast_path;
 mod figures;
 mod freshness;

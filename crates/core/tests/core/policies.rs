@@ -110,6 +110,14 @@ fn a_password_policy_is_taken_in_base_64_in_lines() {
 }
 
 #[test]
+fn what_is_wrong_with_a_password_policy_is_said_once() {
+    let site = Site::open(1 << 20);
+    let body = r#"{"policy":"length = 20"}"#;
+    let refused = site.ask(Operation::Update, "sys/policies/password/p", body).unwrap_err();
+    assert_eq!(refused.to_string().matches("invalid password policy").count(), 1, "{refused}");
+}
+
+#[test]
 fn creating_and_updating_are_two_rights() {
     let site = Site::open(1 << 20);
     site.put("old", "v");

@@ -7,6 +7,7 @@ use kallisto_core::json::Json;
 use kallisto_core::{AutoSeal, BackgroundTask, Error, Operation, OwnThreads, Response, Threads};
 use kallisto_store::{Batch, MemoryStore, Records, Store, Visit};
 
+use crate::member_site;
 use crate::support::{Site, ask, data_text, sealed};
 
 /// Every record below the barrier.
@@ -302,6 +303,23 @@ fn a_seal_that_did_not_open_after_an_initialisation_is_tried_again() {
     pollster::block_on(core.auto_unseal()).unwrap();
     assert!(!core.is_sealed());
     assert!(!core.take_due_seal());
+}
+
+/// Otherwise whoever tries it again would take that for done.
+#[test]
+fn a_seal_is_not_done_while_the_cluster_that_was_joined_has_sent_nothing() {
+    for has_seal in [true, false] {
+        let seal = Arc::<ServiceSeal>::default();
+        let site = member_site::Site::blank(Vec::new(), |core| match has_seal {
+            true => core.with_auto_seal(seal as _),
+            false => core,
+        });
+        let opened = pollster::block_on(site.core.auto_unseal());
+        assert_eq!(matches!(opened, Err(Error::Unavailable(_))), has_seal, "{opened:?}");
+        site.cluster.members.lock().unwrap().push(member_site::member(1, member_site::VOTER, None));
+        let opened = pollster::block_on(site.core.auto_unseal());
+        assert_eq!(opened, Ok(()), "a new server, which is to be initialised");
+    }
 }
 
 #[test]

@@ -362,3 +362,22 @@ fn a_root_token_with_a_longest_life_ends_with_it() {
     let endless = create(&site, "root", r#"{"policies":["root"]}"#).unwrap();
     assert!(can_read(&site, &endless, "auth/token/lookup-self", 1 << 33));
 }
+
+#[test]
+fn a_lifetime_below_a_second_is_one_and_never_no_limit() {
+    let site = site();
+    for short in ["1ms", "500ms", "0.5s"] {
+        for field in ["ttl", "explicit_max_ttl", "period"] {
+            let body = format!(r#"{{"{field}":"{short}"}}"#);
+            let token = create(&site, crate::support::TOKEN, &body).unwrap();
+            assert!(can_read(&site, &token, "secret/data/other", 0));
+            assert!(!can_read(&site, &token, "secret/data/other", 2), "{body}");
+            let negative = body.replace(short, &format!("-{short}"));
+            assert!(create(&site, crate::support::TOKEN, &negative).is_err(), "{negative}");
+        }
+    }
+    let body = r#"{"type":"batch","policies":["app"],"ttl":"500ms"}"#;
+    let token = create(&site, crate::support::TOKEN, body).unwrap();
+    assert!(can_read(&site, &token, "secret/data/app/one", 0));
+    assert!(!can_read(&site, &token, "secret/data/app/one", 2));
+}

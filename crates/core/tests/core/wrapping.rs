@@ -1,15 +1,17 @@
 //! Response wrapping through the pipeline.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jiff::Timestamp;
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{
-    Core, Denial, Error, HeaderSource, Headers, Operation, Path, Request, Response, TokenText,
+    Core, Denial, Error, HeaderSource, Headers, Initialized, Operation, Path, Request, Response,
+    ServerInfo, TokenText,
 };
-use kallisto_store::Records;
+use kallisto_store::{MemoryStore, Records};
 
-use crate::support::{Site, ask_as, logical};
+use crate::support::{Site, ask_as, logical, whole_core};
 
 use Operation::{Delete, List, Read, Update};
 
@@ -509,4 +511,24 @@ fn what_a_wrapping_token_opens_is_wrapped_anew_if_that_is_asked_for() {
     let opened = logical(unwrap(&site, info["token"].as_str().unwrap()).unwrap());
     assert_eq!(String::from_utf8(opened.data).unwrap(), site.get("a").unwrap());
     assert_eq!(unwrap(&site, &token).unwrap_err(), invalid());
+}
+
+/// Answers without an envelope are data too: new shares go where the wrapping token goes.
+#[test]
+fn what_a_rekey_answers_is_wrapped_where_it_takes_a_token() {
+    let core = whole_core(Arc::new(MemoryStore::new()), ServerInfo::default());
+    let root = Some("root".to_owned().into());
+    let made = pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+    let ask = |path: &str, body: &str| {
+        let answer = wrapped(&core, Some("root"), Update, path, body, 60).unwrap();
+        let token = wrap_info(answer)["token"].as_str().unwrap().to_owned();
+        let unwrapped = ask_as(&core, "root", 0, Update, "sys/wrapping/unwrap", &given(&token));
+        object(&logical(unwrapped.unwrap()).data)
+    };
+    let begun = ask("sys/rekey/init", r#"{"secret_shares":1,"secret_threshold":1}"#);
+    let share = &Initialized::hex(&made.keys)[0];
+    let nonce = begun["nonce"].as_str().unwrap();
+    let body = format!(r#"{{"key":"{share}","nonce":"{nonce}"}}"#);
+    let ended = ask("sys/rekey/update", &body);
+    assert!(matches!(&ended["keys"], Json::Array(keys) if keys.len() == 1), "{ended:?}");
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use secrecy::SecretString;
 
+use super::FarEndFailure;
 use super::directory::{LdapEntry, LdapWork};
 
 /// What a far end is asked.
@@ -112,6 +113,9 @@ pub enum FarEndAnswer {
     /// The answer to a request.
     Http(HttpWorkAnswer),
 }
+
+/// What comes of a call of a far end.
+pub type FarEndOutcome = Result<FarEndAnswer, FarEndFailure>;
 
 /// A reply of Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]

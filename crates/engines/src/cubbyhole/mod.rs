@@ -40,7 +40,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
         Update => "Store an entry, replacing what was there.", handler!(write);
         Delete => "Delete an entry.", handler!(delete);
         List => "List the entries and folders in a folder.", handler!(list);
-    } .with_root().more("The body of a write is the entry itself."))]],
+    } .with_root().creating(|to| Some(name(to.token?, to.params.get("path")))).more("The body of a write is the entry itself."))]],
     index: RowIndex::new(),
 };
 
@@ -58,14 +58,14 @@ fn owner(call: &Call<'_>) -> Result<CallerToken, Error> {
     Ok(caller.token)
 }
 
-/// The name of an entry, or of a folder.
-fn name(owner: &CallerToken, path: &str) -> String {
-    format!("{}/{path}", HEXLOWER.encode(&owner.id))
+/// The name of an entry, or of a folder, of the token with this id.
+fn name(owner: &[u8; 32], path: &str) -> String {
+    format!("{}/{path}", HEXLOWER.encode(owner))
 }
 
 async fn read(call: Call<'_>) -> Result<Response, Error> {
     let (owner, path) = (owner(&call)?, call.params.get("path"));
-    let record = call.storage.get(&name(&owner, path))?.ok_or(Error::NotFound)?;
+    let record = call.storage.get(&name(&owner.id, path))?.ok_or(Error::NotFound)?;
     if path == RESPONSE && owner.is_wrapping {
         return wrapped_answer(&record);
     }
@@ -86,7 +86,7 @@ fn wrapped_answer(record: &Stored) -> Result<Response, Error> {
 
 async fn list(call: Call<'_>) -> Result<Response, Error> {
     let owner = owner(&call)?;
-    let names = call.storage.list(&name(&owner, call.params.get("path")))?;
+    let names = call.storage.list(&name(&owner.id, call.params.get("path")))?;
     if names.is_empty() {
         return Err(Error::NotFound);
     }
@@ -95,7 +95,7 @@ async fn list(call: Call<'_>) -> Result<Response, Error> {
 
 async fn delete(call: Call<'_>) -> Result<Response, Error> {
     let owner = owner(&call)?;
-    let name = name(&owner, call.params.get("path"));
+    let name = name(&owner.id, call.params.get("path"));
     if call.storage.get(&name)?.is_some() {
         call.storage.delete(&name).await?;
     }
@@ -111,7 +111,7 @@ async fn write(call: Call<'_>) -> Result<Response, Error> {
     if body.is_empty() {
         return Err(Error::invalid("missing data fields"));
     }
-    let (name, text) = (name(&owner, path), Json::Object(body).to_text());
+    let (name, text) = (name(&owner.id, path), Json::Object(body).to_text());
     call.storage
         .transact(&name, |transaction| {
             transaction.need_caller();

@@ -4,14 +4,14 @@ use kallisto_api::{Denial, Error, Response};
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 use kallisto_engine::CallerToken;
 
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 fn token(id: u8) -> CallerToken {
     CallerToken { id: [id; 32], is_stored: true, ..CallerToken::default() }
 }
 
-fn mount() -> Mount {
-    let mount = Mount::new(&super::ENGINE);
+fn mount() -> TestMount {
+    let mount = TestMount::new(&super::ENGINE);
     mount.ask_by(token(1));
     mount
 }
@@ -21,9 +21,9 @@ fn a_token_sees_its_own_entries_and_no_others() {
     let mount = mount();
     mount.ask(0, Update, "a/b", r#"{"k":"v"}"#).unwrap();
     mount.ask(0, Update, "c", r#"{"k":1}"#).unwrap();
-    assert_eq!(Mount::text(&mount.ask(0, Read, "a/b", "").unwrap(), "k"), "v");
-    assert_eq!(Mount::text(&mount.ask(0, List, "", "").unwrap(), "keys"), r#"["a/","c"]"#);
-    assert_eq!(Mount::text(&mount.ask(0, List, "a/", "").unwrap(), "keys"), r#"["b"]"#);
+    assert_eq!(TestMount::text(&mount.ask(0, Read, "a/b", "").unwrap(), "k"), "v");
+    assert_eq!(TestMount::text(&mount.ask(0, List, "", "").unwrap(), "keys"), r#"["a/","c"]"#);
+    assert_eq!(TestMount::text(&mount.ask(0, List, "a/", "").unwrap(), "keys"), r#"["b"]"#);
     mount.ask_by(token(2));
     for path in ["a/b", "c"] {
         assert_eq!(mount.ask(0, Read, path, ""), Err(Error::NotFound));
@@ -32,7 +32,7 @@ fn a_token_sees_its_own_entries_and_no_others() {
     assert_eq!(mount.ask(0, List, "", ""), Err(Error::NotFound));
     mount.ask_by(token(1));
     mount.ask(0, Delete, "a/b", "").unwrap();
-    assert_eq!(Mount::text(&mount.ask(0, List, "", "").unwrap(), "keys"), r#"["c"]"#);
+    assert_eq!(TestMount::text(&mount.ask(0, List, "", "").unwrap(), "keys"), r#"["c"]"#);
 }
 
 #[test]

@@ -134,7 +134,7 @@ pub(super) fn record_name(name: &str) -> String {
 impl DatabaseConnection {
     /// Reads a record.
     pub(super) fn decode(name: &str, stored: &Stored) -> Result<Self, Error> {
-        Self::read(name, stored.object()?)
+        stored.decode_object(|map| Self::read(name, map.clone()))
     }
 
     /// Reads what was given.

@@ -81,10 +81,36 @@ pub(super) fn credential_type(given: &str) -> Result<String, Error> {
     }
 }
 
-/// A configuration as it is shown: without the key of its authority.
-pub(super) fn shown(config: &Map) -> Map {
+/// What a configuration of a type says; other fields are not kept.
+pub(super) fn config_fields(credential_type: &str) -> &'static [&'static str] {
+    match credential_type {
+        "rsa_private_key" => &["format", "key_bits"],
+        "client_certificate" => &[
+            "ca_cert",
+            AUTHORITY_KEY,
+            "common_name_template",
+            "key_bits",
+            "key_type",
+            "signature_bits",
+        ],
+        _ => &["password_policy"],
+    }
+}
+
+/// A configuration as it is shown: without the key of its authority, and with what keys of RSA are where it does not say.
+pub(super) fn shown(credential_type: &str, config: &Map) -> Map {
     let mut shown = config.clone();
+    shown.retain(|name, _| config_fields(credential_type).contains(&name.as_str()));
     shown.remove(AUTHORITY_KEY);
+    if let Ok(CredentialPlan::RsaKey(PkiKeyKind::Rsa(bits))) =
+        CredentialPlan::read(credential_type, config)
+    {
+        shown.insert("key_bits".to_owned(), u64::from(bits).into());
+        let is_open = |format: &Json| *format == Json::from("");
+        if shown.get("format").is_none_or(is_open) {
+            shown.insert("format".to_owned(), "pkcs8".into());
+        }
+    }
     shown
 }
 

@@ -46,7 +46,8 @@ mod url;
 
 mod work;
 
-pub use sql::fill_hostile as read_hostile_sql;
+#[cfg(any(test, feature = "fuzz"))]
+pub use sql::fill_hostile;
 
 use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field, query};
@@ -177,7 +178,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Read => "Read a connection, without its password.", handler!(connection::read);
                 Update => "Make or change a connection.", handler!(connection::write);
                 Delete => "Delete a connection.", handler!(creds::delete_connection);
-            }),
+            }.creating(|to| Some(connection::record_name(to.name("name")?)))),
             row!("reset/{name}", &[NAME], {
                 Update => "Close the sessions of a connection.", handler!(connection::reset);
             }),
@@ -194,7 +195,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Read => "Read a role.", handler!(role::read);
                 Update => "Make or change a role.", handler!(role::write);
                 Delete => "Delete a role.", handler!(role::delete);
-            }),
+            }.creating(|to| Some(role::record_name(to.name("name")?)))),
             row!("creds/{name}", &[NAME], {
                 Read => "Make a user, with a lease.", handler!(creds::make);
             }),
@@ -205,7 +206,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Read => "Read a static role.", handler!(static_role::read);
                 Update => "Make or change a static role; one that is new is rotated.", handler!(static_role::write);
                 Delete => "Delete a static role; its user stays.", handler!(static_role::delete);
-            }),
+            }.creating(|to| Some(static_role::record_name(to.name("name")?)))),
             row!("static-creds/{name}", &[NAME], {
                 Read => "Read the password of a static role.", handler!(static_role::creds);
             }.served_by(ServedBy::Leader)),

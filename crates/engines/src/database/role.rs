@@ -10,19 +10,6 @@ use super::statements::statements;
 use super::static_role;
 use super::work::redis_rules;
 
-/// What a role may say of its credentials.
-const CREDENTIAL_CONFIG: [&str; 9] = [
-    "password_policy",
-    "key_bits",
-    "format",
-    "ca_cert",
-    "ca_private_key",
-    "key_type",
-    "signature_bits",
-    "common_name_template",
-    "organization",
-];
-
 /// A role.
 #[derive(Clone, Default)]
 pub(super) struct DatabaseRole {
@@ -67,7 +54,7 @@ impl DatabaseRole {
     }
 
     pub(super) fn decode(stored: &Stored) -> Result<Self, Error> {
-        Self::read(Fields::new(&stored.object()?), Self::default())
+        stored.decode_object(|map| Self::read(Fields::new(map), Self::default()))
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -76,7 +63,9 @@ impl DatabaseRole {
 
     /// What is shown of it: all but keys.
     fn shown(&self) -> Json {
-        Json::Object(self.to_map(&credential::shown(&self.credential_config)))
+        Json::Object(
+            self.to_map(&credential::shown(&self.credential_type, &self.credential_config)),
+        )
     }
 
     fn to_map(&self, credential_config: &Map) -> Map {
@@ -123,13 +112,23 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
         }
         role.credential_type = credential_type(&role.credential_type)?;
         CredentialPlan::read(&role.credential_type, &role.credential_config)?;
+        let known = credential::config_fields(&role.credential_type);
+        role.credential_config.retain(|name, _| known.contains(&name.as_str()));
         if role.max_secs > 0 && role.default_secs > role.max_secs {
             return Err(Error::invalid("default_ttl is longer than max_ttl"));
         }
         transaction.put(&key, role.encode())?;
         Ok(role)
     });
-    let warnings = warnings(&call, &role.await?);
+    let role = role.await?;
+    let mut warnings = warnings(&call, &role);
+    let given = fields.pairs("credential_config")?.unwrap_or_default();
+    let known = credential::config_fields(&role.credential_type);
+    let unknown = given.keys().filter(|name| !known.contains(&name.as_str()));
+    warnings.extend(unknown.map(|name| {
+        let of = &role.credential_type;
+        format!("credential_config of type {of} has no field {name:?}: it is not kept")
+    }));
     if warnings.is_empty() {
         return Ok(Response::Empty);
     }
@@ -155,9 +154,6 @@ fn warnings(call: &Call<'_>, role: &DatabaseRole) -> Vec<String> {
             }
         }
     }
-    let unknown =
-        role.credential_config.keys().filter(|name| !CREDENTIAL_CONFIG.contains(&name.as_str()));
-    warnings.extend(unknown.map(|name| format!("credential_config has no field {name:?}")));
     warnings
 }
 

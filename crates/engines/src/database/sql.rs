@@ -6,6 +6,7 @@
 //!
 //! Invariant: filling a statement never changes where its literals, names and comments begin and end.
 
+#[cfg(any(test, feature = "fuzz"))]
 mod pieces;
 mod scanner;
 
@@ -166,6 +167,7 @@ pub(super) fn literal(value: &str, dialect: SqlDialect) -> Result<String, Error>
 
 /// Fills whatever it is given as a statement with whatever it is given as a value: a target of the fuzzers. However the value is
 /// made, a plain reader finds the same pieces in the statement as with a word in its place.
+#[cfg(any(test, feature = "fuzz"))]
 pub fn fill_hostile(bytes: &[u8]) {
     use secrecy::ExposeSecret;
     let Some((which, rest)) = bytes.split_first() else { return };

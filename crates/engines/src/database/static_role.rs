@@ -308,7 +308,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
                 return Err(Error::invalid("Role and Static Role names must be unique"));
             }
             let found = transaction.get(&key)?;
-            let before = found.map(|found| StaticRole::decode(&found.object()?)).transpose()?;
+            let before = found.map(|found| found.decode_object(StaticRole::decode)).transpose()?;
             let is_new = before.is_none();
             let mut role = before.clone().unwrap_or_default();
             role.take(fields, before.as_ref())?;
@@ -337,11 +337,13 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
         None => rotate_now(&call, name).await,
     };
     if let Err(error) = refused {
-        // One that may have been set is kept: nobody else knows the password.
-        let is_open = find(&call, name)?.is_some_and(|role| !role.change.pending.is_empty());
-        if !is_open {
-            call.storage.delete(&key).await?;
-        }
+        let taking_back = call.storage.transact(&key, |transaction| {
+            let Some(found) = transaction.get(&key)? else { return Ok(()) };
+            let role = found.decode_object(StaticRole::decode)?;
+            // One that may have been set is kept: nobody else knows the password.
+            if role.change.pending.is_empty() { transaction.delete(&key) } else { Ok(()) }
+        });
+        taking_back.await?;
         return Err(error);
     }
     Ok(Response::Empty)
@@ -450,7 +452,7 @@ pub(super) async fn work_off(context: EngineContext<'_>) -> Result<(), Error> {
 async fn skip(context: &EngineContext<'_>, key: &str, now: i64) -> Result<(), Error> {
     let skipping = context.storage.transact(key, |transaction| {
         let Some(found) = transaction.get(key)? else { return Ok(()) };
-        let mut role = StaticRole::decode(&found.object()?)?;
+        let mut role = found.decode_object(StaticRole::decode)?;
         role.change.next = role.next_after(now);
         transaction.put(key, role.encode())
     });

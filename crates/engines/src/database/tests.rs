@@ -10,7 +10,7 @@ use kallisto_engine::{FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, RoleT
 use secrecy::ExposeSecret;
 
 use super::ENGINE;
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 const CONFIG: &str = r#"{"plugin_name":"postgresql-database-plugin","connection_url":"postgresql://h/db",
     "username":"root","password":"rootpw","allowed_roles":"*"}"#;
@@ -65,11 +65,11 @@ impl Database {
     }
 }
 
-fn site() -> (Mount, Shared) {
+fn site() -> (TestMount, Shared) {
     let users = [("root", "rootpw"), ("app", "old")];
     let passwords = users.map(|(user, password)| (user.to_owned(), password.to_owned())).into();
     let database = Database { passwords, mood: Mood::Obeys, told: Vec::new() };
-    let (mount, database) = (Mount::new(&ENGINE), Arc::new(Mutex::new(database)));
+    let (mount, database) = (TestMount::new(&ENGINE), Arc::new(Mutex::new(database)));
     let shared = Arc::clone(&database);
     mount.far_ends_do(move |call| shared.lock().unwrap().answer(call));
     mount.ask(0, Update, "config/c", CONFIG).unwrap();
@@ -80,7 +80,7 @@ fn set_mood(database: &Shared, mood: Mood) {
     database.lock().unwrap().mood = mood;
 }
 
-fn text(mount: &Mount, record: &str, name: &str) -> String {
+fn text(mount: &TestMount, record: &str, name: &str) -> String {
     let record = mount.record(record).unwrap();
     record.get(name).and_then(Json::as_str).unwrap_or_default().to_owned()
 }
@@ -129,11 +129,11 @@ fn a_static_role_keeps_a_password_that_may_be_set() {
     mount.ask(11, Update, "rotate-role/s", "").unwrap();
     assert_eq!(text(&mount, "static-role/s", "password"), pending);
     let creds = mount.ask(11, Read, "static-creds/s", "").unwrap();
-    assert_eq!(database.lock().unwrap().passwords["app"], Mount::text(&creds, "password"));
+    assert_eq!(database.lock().unwrap().passwords["app"], TestMount::text(&creds, "password"));
 }
 
 /// A role `s` of the user `app`.
-fn with_static_role() -> (Mount, Shared) {
+fn with_static_role() -> (TestMount, Shared) {
     let (mount, database) = site();
     let role = r#"{"db_name":"c","username":"app","rotation_period":"1h"}"#;
     mount.ask(0, Update, "static-roles/s", role).unwrap();
@@ -155,7 +155,7 @@ fn the_password_that_is_told_logs_in_whatever_became_of_a_change() {
         assert!(unclear.contains("whether it is set is not known: failed to set"), "{unclear}");
         set_mood(&database, then);
         let creds = mount.ask(12, Read, "static-creds/s", "").unwrap();
-        let told = Mount::text(&creds, "password");
+        let told = TestMount::text(&creds, "password");
         assert_eq!(database.lock().unwrap().passwords["app"], told, "{lost:?} {then:?}");
         assert_eq!(text(&mount, "static-role/s", "pending"), "");
     }
@@ -167,7 +167,7 @@ fn the_password_that_is_told_logs_in_whatever_became_of_a_change() {
         mount.ask(20, Update, "rotate-role/s", "").unwrap_err();
         let told = database.lock().unwrap().told.len();
         let creds = mount.ask(21, Read, "static-creds/s", "").unwrap();
-        assert_eq!(Mount::text(&creds, "password"), before);
+        assert_eq!(TestMount::text(&creds, "password"), before);
         assert_eq!(database.lock().unwrap().told.len(), told, "{mood:?}");
     }
 }
@@ -188,7 +188,7 @@ fn a_change_that_a_crash_left_is_finished_for_who_asks() {
         assert!(is_unavailable(mount.ask(9, Read, "static-creds/s", "")));
         set_mood(&database, Mood::Obeys);
         let creds = mount.ask(10, Read, "static-creds/s", "").unwrap();
-        assert_eq!(Mount::text(&creds, "password"), "left");
+        assert_eq!(TestMount::text(&creds, "password"), "left");
         assert_eq!(database.lock().unwrap().passwords["app"], "left");
     }
 }
@@ -210,7 +210,7 @@ fn a_rotation_of_a_schedule_begins_within_its_window_or_the_next_time() {
         assert_eq!(is_changed, begins, "{late} s late");
         let read = mount.ask(two + late, Read, "static-roles/s", "").unwrap();
         let next = jiff::Timestamp::from_second(two + DAY).unwrap();
-        assert_eq!(Mount::text(&read, "next_rotation"), next.to_string(), "{late} s late");
+        assert_eq!(TestMount::text(&read, "next_rotation"), next.to_string(), "{late} s late");
     }
 }
 
@@ -315,7 +315,7 @@ fn a_user_that_was_there_before_is_left_alone() {
 #[test]
 fn a_write_of_a_static_role_puts_no_rotation_off() {
     let (mount, _) = with_static_role();
-    let next = |mount: &Mount| mount.record("static-role/s").unwrap()["next"].clone();
+    let next = |mount: &TestMount| mount.record("static-role/s").unwrap()["next"].clone();
     let first = next(&mount);
     for at in [600, 1200, 3000] {
         mount.ask(at, Update, "static-roles/s", r#"{"rotation_period":"1h"}"#).unwrap();
@@ -350,7 +350,7 @@ fn a_static_role_goes_from_a_schedule_to_a_period_and_back() {
     let back = r#"{"rotation_period":0,"rotation_schedule":"0 0 * * 6"}"#;
     mount.ask(2, Update, "static-roles/s", back).unwrap();
     let shown = mount.ask(2, Read, "static-roles/s", "").unwrap();
-    assert_eq!(Mount::text(&shown, "rotation_schedule"), "0 0 * * 6");
+    assert_eq!(TestMount::text(&shown, "rotation_schedule"), "0 0 * * 6");
     let both = r#"{"rotation_period":"1h","rotation_schedule":"0 0 * * 6"}"#;
     assert!(mount.ask(3, Update, "static-roles/s", both).is_err());
 }
@@ -381,7 +381,7 @@ fn statements_in_base_64_are_sent_as_what_they_say() {
     mount.ask(0, Update, "roles/r", &role).unwrap();
     let made = mount.ask(0, Read, "creds/r", "").unwrap();
     let told = database.lock().unwrap().told.clone();
-    let name = Mount::text(&made, "username");
+    let name = TestMount::text(&made, "username");
     assert_eq!(told, [format!("CREATE ROLE \"{name}\" LOGIN; GRANT x TO \"{name}\"")]);
     let shown = mount.ask(1, Read, "roles/r", "").unwrap();
     assert_eq!(shown["creation_statements"], Json::strings([sql.as_str()]), "as it was given");
@@ -399,7 +399,7 @@ fn a_database_is_told_verifiers_of_passwords_where_its_connection_says_so() {
     let made = mount.ask(0, Read, "creds/r", "").unwrap();
     let told = database.lock().unwrap().told.clone();
     assert!(told[0].contains("PASSWORD 'SCRAM-SHA-256$4096:"), "{told:?}");
-    assert!(!told[0].contains(&Mount::text(&made, "password")), "{told:?}");
+    assert!(!told[0].contains(&TestMount::text(&made, "password")), "{told:?}");
 }
 
 #[test]
@@ -410,7 +410,7 @@ fn a_name_by_a_template_is_cut_as_postgresql_cuts_it() {
     let role = r#"{"db_name":"c","creation_statements":"CREATE ROLE \"{{name}}\""}"#;
     mount.ask(0, Update, "roles/r", role).unwrap();
     let made = mount.ask(0, Read, "creds/r", "").unwrap();
-    assert_eq!(Mount::text(&made, "username").len(), 63);
+    assert_eq!(TestMount::text(&made, "username").len(), 63);
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn a_user_that_a_block_makes_ends_with_its_lease() {
 
 #[test]
 fn a_user_of_mysql_is_dropped_at_every_host_that_its_creation_names() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&told);
     mount.far_ends_do(move |call| {
@@ -454,7 +454,7 @@ fn a_user_of_mysql_is_dropped_at_every_host_that_its_creation_names() {
         let lease = mount.leased().pop().unwrap();
         mount.end_lease(1, "creds/r", &lease).unwrap();
         let last = told.lock().unwrap().pop().unwrap();
-        assert_eq!(last, dropped.replace("NAME", &Mount::text(&made, "username")), "{host}");
+        assert_eq!(last, dropped.replace("NAME", &TestMount::text(&made, "username")), "{host}");
     }
 }
 

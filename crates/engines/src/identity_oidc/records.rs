@@ -9,6 +9,7 @@
 //! | `oidc/uses` | written whenever anything comes to refer to a key, a scope or an assignment |
 
 use kallisto_api::{Error, Fields, Json, Map, Response};
+use kallisto_engine::route::UpdateTarget;
 use kallisto_engine::{Call, EngineContext, Profile, Storage, Stored, Transaction, names};
 use kallisto_identity_tokens::client::OauthClient;
 use kallisto_identity_tokens::named_key::{self, NamedKey, NamedKeySettings};
@@ -99,6 +100,13 @@ pub(super) trait RecordOrDefault: Sized {
         });
         found.collect()
     }
+}
+
+/// The record that an update of an object makes, unless it is there without one.
+pub(super) fn made<T: RecordOrDefault>(to: &UpdateTarget<'_>) -> Option<String> {
+    let name = to.name("name")?;
+    let is_there = T::unwritten(name, 0).is_some();
+    (!is_there).then(|| format!("{}{name}", T::FOLDER))
 }
 
 impl RecordOrDefault for NamedKey {

@@ -3,7 +3,11 @@
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
 use kallisto_engine::{Admits, Handler, RouteRows, RowGroup, RowIndex, ServedBy, handler, row};
+use kallisto_identity_tokens::client::OauthClient;
+use kallisto_identity_tokens::named_key::NamedKey;
+use kallisto_identity_tokens::settings::{Assignment, ClaimsScope, OidcProvider, TokenRole};
 
+use super::records::made;
 use super::{
     assignments, authorize, clients, config, exchange, keys, providers, published, roles, scopes,
     tokens, userinfo,
@@ -50,7 +54,7 @@ const IDENTITY_TOKENS: RowGroup<Handler> = &[
         Read => "Read a key, without what it signs by.", handler!(keys::read);
         Update => "Make or change a key.", handler!(keys::write);
         Delete => "Delete a key that nothing refers to. What it signed can be verified no more.", handler!(keys::delete);
-    }),
+    }.creating(made::<NamedKey>)),
     row!("oidc/key/{name}/rotate", &[
         NAME,
         field("verification_ttl", Span, "How long tokens of the version that signs now can be verified; the key's own when absent."),
@@ -60,7 +64,7 @@ const IDENTITY_TOKENS: RowGroup<Handler> = &[
         Read => "Read a role.", handler!(roles::read);
         Update => "Make or change a role.", handler!(roles::write);
         Delete => "Delete a role.", handler!(roles::delete);
-    }),
+    }.creating(made::<TokenRole>)),
     row!("oidc/token/{role}", &[field("role", Text, "The role.")], {
         Read => "Make a token that says who asks.", handler!(tokens::make);
     }),
@@ -116,7 +120,7 @@ const PROVIDERS: RowGroup<Handler> = &[
         Read => "Read an assignment.", handler!(assignments::read);
         Update => "Make or change an assignment.", handler!(assignments::write);
         Delete => "Delete an assignment that no client has.", handler!(assignments::delete);
-    }),
+    }.creating(made::<Assignment>)),
     row!("oidc/scope", &[AFTER, LIMIT], { List => "List the scopes.", handler!(scopes::list) }),
     row!("oidc/scope/{name}", &[
         NAME,
@@ -126,13 +130,13 @@ const PROVIDERS: RowGroup<Handler> = &[
         Read => "Read a scope.", handler!(scopes::read);
         Update => "Make or change a scope.", handler!(scopes::write);
         Delete => "Delete a scope that no provider has.", handler!(scopes::delete);
-    }),
+    }.creating(made::<ClaimsScope>)),
     row!("oidc/client", &[AFTER, LIMIT], { List => "List the clients.", handler!(clients::list) }),
     row!("oidc/client/{name}", CLIENT_FIELDS, {
         Read => "Read a client, with its secret.", handler!(clients::read);
         Update => "Make or change a client.", handler!(clients::write);
         Delete => "Delete a client.", handler!(clients::delete);
-    }),
+    }.creating(made::<OauthClient>)),
     row!("oidc/provider", &[
         AFTER,
         LIMIT,
@@ -142,7 +146,7 @@ const PROVIDERS: RowGroup<Handler> = &[
         Read => "Read a provider.", handler!(providers::read);
         Update => "Make or change a provider.", handler!(providers::write);
         Delete => "Delete a provider.", handler!(providers::delete);
-    }),
+    }.creating(made::<OidcProvider>)),
 ];
 
 const AUTHORIZE_FIELDS: &[Field] = &[

@@ -5,7 +5,7 @@ use kallisto_api::{Error, Response};
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 use kallisto_engine::{Caller, Profile, ProfileGroup};
 
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 const NOW: i64 = 1_800_000_000;
 const CALLBACK: &str = "http://127.0.0.1:8250/cb";
@@ -14,8 +14,8 @@ const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 const ANN: &str = "0b7c1b5e-0000-0000-0000-0000000000a1";
 
 /// A mount that knows an entity, which asks.
-fn mount() -> Mount {
-    let mount = Mount::new(&super::ENGINE);
+fn mount() -> TestMount {
+    let mount = TestMount::new(&super::ENGINE);
     let group =
         ProfileGroup { id: "g-1".to_owned(), name: "admins".to_owned(), ..ProfileGroup::default() };
     mount.say_person(Profile {
@@ -28,16 +28,21 @@ fn mount() -> Mount {
     mount
 }
 
-fn ask_as(mount: &Mount, entity_id: &str) {
+fn ask_as(mount: &TestMount, entity_id: &str) {
     let proven_at = jiff::Timestamp::from_second(NOW).ok();
     mount.ask_as(Caller { entity_id: entity_id.to_owned(), proven_at, ..Caller::default() });
 }
 
-fn write(mount: &Mount, path: &str, body: &str) {
+fn write(mount: &TestMount, path: &str, body: &str) {
     mount.ask(NOW, Update, path, body).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-fn refused(mount: &Mount, operation: kallisto_auth::Operation, path: &str, body: &str) -> String {
+fn refused(
+    mount: &TestMount,
+    operation: kallisto_auth::Operation,
+    path: &str,
+    body: &str,
+) -> String {
     mount.ask(NOW, operation, path, body).unwrap_err().to_string()
 }
 
@@ -50,7 +55,7 @@ fn bare(answer: Result<Response, Error>) -> (u16, Map) {
     }
 }
 
-fn kids(mount: &Mount, at: i64, path: &str) -> Vec<String> {
+fn kids(mount: &TestMount, at: i64, path: &str) -> Vec<String> {
     let (_, set) = bare(mount.answer(at, Read, path, b""));
     let Json::Array(keys) = &set["keys"] else { panic!("a set of keys") };
     keys.iter().map(|key| key.as_object().unwrap()["kid"].as_str().unwrap().to_owned()).collect()
@@ -62,12 +67,12 @@ fn part(token: &str, at: usize) -> Map {
     json::parse_object(&data_encoding::BASE64URL_NOPAD.decode(part.as_bytes()).unwrap()).unwrap()
 }
 
-fn token(mount: &Mount, at: i64) -> String {
-    Mount::text(&mount.ask(at, Read, "oidc/token/r", "").unwrap(), "token")
+fn token(mount: &TestMount, at: i64) -> String {
+    TestMount::text(&mount.ask(at, Read, "oidc/token/r", "").unwrap(), "token")
 }
 
 fn kid(token: &str) -> String {
-    Mount::text(&part(token, 0), "kid")
+    TestMount::text(&part(token, 0), "kid")
 }
 
 #[test]
@@ -79,12 +84,15 @@ fn a_token_says_who_asks_and_is_good_until_its_end() {
     write(&mount, "oidc/role/r", template);
     let token = token(&mount, NOW);
     let claims = part(&token, 1);
-    assert_eq!(Mount::text(&claims, "sub"), ANN);
-    assert_eq!(Mount::text(&claims, "groups"), r#"["admins"]"#);
-    assert_eq!(Mount::text(&claims, "iss"), "http://127.0.0.1:8200/v1/mount/oidc");
+    assert_eq!(TestMount::text(&claims, "sub"), ANN);
+    assert_eq!(TestMount::text(&claims, "groups"), r#"["admins"]"#);
+    assert_eq!(TestMount::text(&claims, "iss"), "http://127.0.0.1:8200/v1/mount/oidc");
     let judge = |at: i64| {
         let body = format!(r#"{{"token":"{token}\n"}}"#);
-        Mount::text(&bare(mount.answer(at, Update, "oidc/introspect", body.as_bytes())).1, "active")
+        TestMount::text(
+            &bare(mount.answer(at, Update, "oidc/introspect", body.as_bytes())).1,
+            "active",
+        )
     };
     assert_eq!(judge(NOW + 3600), "true");
     assert_eq!(judge(NOW + 3660), "false");
@@ -123,9 +131,9 @@ fn a_template_is_taken_as_it_stands_and_in_base_64_in_lines() {
         write(&mount, "oidc/scope/s", &body);
         for path in ["oidc/role/r", "oidc/scope/s"] {
             let shown = mount.ask(NOW, Read, path, "").unwrap();
-            assert_eq!(Mount::text(&shown, "template"), template, "{given}");
+            assert_eq!(TestMount::text(&shown, "template"), template, "{given}");
         }
-        assert_eq!(Mount::text(&part(&token(&mount, NOW), 1), "user"), "ann");
+        assert_eq!(TestMount::text(&part(&token(&mount, NOW), 1), "user"), "ann");
     }
 }
 
@@ -235,19 +243,19 @@ fn what_cannot_be_is_refused_where_it_is_written() {
 fn the_default_key_is_made_when_something_first_refers_to_it() {
     let mount = mount();
     let shown = mount.ask(NOW, Read, "oidc/key/default", "").unwrap();
-    assert_eq!(Mount::text(&shown, "algorithm"), "RS256");
+    assert_eq!(TestMount::text(&shown, "algorithm"), "RS256");
     assert_eq!(mount.names_in("oidc/key/"), 0);
     write(&mount, "oidc/key/default", r#"{"algorithm":"EdDSA"}"#);
     write(&mount, "oidc/client/c", "{}");
     assert_eq!(kids(&mount, NOW, "oidc/provider/default/.well-known/keys").len(), 2);
     let listed = mount.ask(NOW, List, "oidc/provider", "").unwrap();
-    assert_eq!(Mount::text(&listed, "keys"), r#"["default"]"#);
+    assert_eq!(TestMount::text(&listed, "keys"), r#"["default"]"#);
     let listed = mount.ask(NOW, List, "oidc/assignment", "").unwrap();
-    assert_eq!(Mount::text(&listed, "keys"), r#"["allow_all"]"#);
+    assert_eq!(TestMount::text(&listed, "keys"), r#"["allow_all"]"#);
 }
 
 /// A mount with a client of each type.
-fn provider() -> (Mount, Map, Map) {
+fn provider() -> (TestMount, Map, Map) {
     let mount = mount();
     write(&mount, "oidc/key/k", r#"{"algorithm":"EdDSA","allowed_client_ids":"*"}"#);
     write(&mount, "oidc/scope/who", r#"{"template":"{\"user\": {{identity.entity.name}} }"}"#);
@@ -264,13 +272,13 @@ fn provider() -> (Mount, Map, Map) {
     }
     let read = |name: &str| mount.ask(NOW, Read, &format!("oidc/client/{name}"), "").unwrap();
     let (app, cli) = (read("app"), read("cli"));
-    assert!(Mount::text(&app, "client_secret").starts_with("hvo_secret_"));
+    assert!(TestMount::text(&app, "client_secret").starts_with("hvo_secret_"));
     assert!(!cli.contains_key("client_secret"));
     (mount, app, cli)
 }
 
-fn code(mount: &Mount, client: &Map, challenge: &str) -> String {
-    let client_id = Mount::text(client, "client_id");
+fn code(mount: &TestMount, client: &Map, challenge: &str) -> String {
+    let client_id = TestMount::text(client, "client_id");
     let mut query = vec![
         ("client_id", client_id.as_str()),
         ("redirect_uri", CALLBACK),
@@ -284,12 +292,12 @@ fn code(mount: &Mount, client: &Map, challenge: &str) -> String {
     }
     let path = "oidc/provider/default/authorize";
     let (status, told) = bare(mount.answer_with(NOW, Read, path, &query, b""));
-    assert_eq!((status, Mount::text(&told, "state").as_str()), (200, "st"), "{told:?}");
-    Mount::text(&told, "code")
+    assert_eq!((status, TestMount::text(&told, "state").as_str()), (200, "st"), "{told:?}");
+    TestMount::text(&told, "code")
 }
 
-fn exchange(mount: &Mount, at: i64, client: &Map, code: &str, verifier: &str) -> (u16, Map) {
-    let text = |name| Mount::text(client, name);
+fn exchange(mount: &TestMount, at: i64, client: &Map, code: &str, verifier: &str) -> (u16, Map) {
+    let text = |name| TestMount::text(client, name);
     let body = format!(
         r#"{{"grant_type":"authorization_code","code":"{code}","redirect_uri":"{CALLBACK}","client_id":"{}","client_secret":"{}","code_verifier":"{verifier}"}}"#,
         text("client_id"),
@@ -304,15 +312,15 @@ fn a_code_is_turned_into_tokens_once() {
     let code = code(&mount, &app, "");
     let (status, told) = exchange(&mount, NOW + 1, &app, &code, "");
     assert_eq!(status, 200, "{told:?}");
-    let claims = part(&Mount::text(&told, "id_token"), 1);
+    let claims = part(&TestMount::text(&told, "id_token"), 1);
     for (name, value) in [("sub", ANN), ("user", "ann"), ("nonce", "no")] {
-        assert_eq!(Mount::text(&claims, name), value);
+        assert_eq!(TestMount::text(&claims, name), value);
     }
     let hash = |name| kallisto_identity_tokens::SigningAlgorithm::EdDsa.half_hash(name);
-    assert_eq!(Mount::text(&claims, "c_hash"), hash(&code));
-    assert_eq!(Mount::text(&claims, "at_hash"), hash(&Mount::text(&told, "access_token")));
+    assert_eq!(TestMount::text(&claims, "c_hash"), hash(&code));
+    assert_eq!(TestMount::text(&claims, "at_hash"), hash(&TestMount::text(&told, "access_token")));
     let (status, told) = exchange(&mount, NOW + 1, &app, &code, "");
-    assert_eq!((status, Mount::text(&told, "error").as_str()), (400, "invalid_grant"));
+    assert_eq!((status, TestMount::text(&told, "error").as_str()), (400, "invalid_grant"));
 }
 
 #[test]
@@ -320,7 +328,7 @@ fn no_record_holds_a_code_or_an_access_token() {
     let (mount, app, _) = provider();
     let code = code(&mount, &app, "");
     let (_, told) = exchange(&mount, NOW, &app, &code, "");
-    let token = Mount::text(&told, "access_token");
+    let token = TestMount::text(&told, "access_token");
     use kallisto_engine::Backend as _;
     for name in mount.names() {
         let record = mount.get(&name).unwrap().unwrap();
@@ -367,12 +375,12 @@ fn a_client_that_does_not_prove_itself_spends_no_code() {
     let mut stranger = app.clone();
     stranger.insert("client_secret".to_owned(), "hvo_secret_wrong".into());
     let (status, told) = exchange(&mount, NOW, &stranger, &code, "");
-    assert_eq!((status, Mount::text(&told, "error").as_str()), (401, "invalid_client"));
+    assert_eq!((status, TestMount::text(&told, "error").as_str()), (401, "invalid_client"));
     assert_eq!(exchange(&mount, NOW, &app, &code, "").0, 200);
     // A code of one client is nothing to another.
     let code = self::code(&mount, &app, "");
     let (status, told) = exchange(&mount, NOW, &cli, &code, "");
-    assert_eq!((status, Mount::text(&told, "error").as_str()), (400, "invalid_grant"));
+    assert_eq!((status, TestMount::text(&told, "error").as_str()), (400, "invalid_grant"));
 }
 
 /// Between the code and its exchange an operator disables the user, or takes the entity away.
@@ -383,7 +391,7 @@ fn a_code_of_a_user_who_was_disabled_or_is_gone_gives_nothing() {
     mount.say_person(Profile { id: ANN.to_owned(), is_disabled: true, ..Profile::default() });
     let (status, told) = exchange(&mount, NOW + 1, &app, &given, "");
     assert_eq!(
-        (status, Mount::text(&told, "error").as_str()),
+        (status, TestMount::text(&told, "error").as_str()),
         (400, "invalid_request"),
         "{told:?}"
     );
@@ -399,8 +407,8 @@ fn a_client_gets_a_token_of_its_own_where_it_may() {
     let ask = || {
         let body = format!(
             r#"{{"grant_type":"client_credentials","scope":"openid","client_id":"{}","client_secret":"{}"}}"#,
-            Mount::text(&app, "client_id"),
-            Mount::text(&app, "client_secret"),
+            TestMount::text(&app, "client_id"),
+            TestMount::text(&app, "client_secret"),
         );
         bare(mount.answer(NOW, Update, "oidc/provider/default/token", body.as_bytes()))
     };
@@ -408,8 +416,8 @@ fn a_client_gets_a_token_of_its_own_where_it_may() {
     write(&mount, "oidc/client/app", r#"{"client_credentials":true}"#);
     let (status, told) = ask();
     assert_eq!(status, 200, "{told:?}");
-    let claims = part(&Mount::text(&told, "access_token"), 1);
-    assert_eq!(Mount::text(&claims, "sub"), Mount::text(&app, "client_id"));
+    let claims = part(&TestMount::text(&told, "access_token"), 1);
+    assert_eq!(TestMount::text(&claims, "sub"), TestMount::text(&app, "client_id"));
     assert!(!told.contains_key("id_token"));
 }
 
@@ -423,7 +431,7 @@ fn scopes_that_set_the_same_claim_are_warned_of_and_refused() {
         panic!("a warning")
     };
     assert!(told.warnings[0].contains("conflict \"user\" in scopes \"other\", \"who\""));
-    let client_id = Mount::text(&app, "client_id");
+    let client_id = TestMount::text(&app, "client_id");
     let query = [
         ("client_id", client_id.as_str()),
         ("redirect_uri", CALLBACK),
@@ -432,6 +440,6 @@ fn scopes_that_set_the_same_claim_are_warned_of_and_refused() {
     ];
     let path = "oidc/provider/default/authorize";
     let (_, told) = bare(mount.answer_with(NOW, Read, path, &query, b""));
-    let (status, told) = exchange(&mount, NOW, &app, &Mount::text(&told, "code"), "");
-    assert_eq!((status, Mount::text(&told, "error").as_str()), (400, "invalid_request"));
+    let (status, told) = exchange(&mount, NOW, &app, &TestMount::text(&told, "code"), "");
+    assert_eq!((status, TestMount::text(&told, "error").as_str()), (400, "invalid_request"));
 }

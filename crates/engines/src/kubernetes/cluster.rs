@@ -11,7 +11,7 @@ use kallisto_engine::far_end::{
     HttpLogin, HttpWork, HttpWorkAnswer, HttpWorkVerb, SessionUse, without_secrets,
 };
 use kallisto_engine::{
-    Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, Pod,
+    Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, Pod, Stored,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -152,11 +152,14 @@ impl Cluster {
     }
 
     fn load(context: &EngineContext<'_>) -> Result<Option<Self>, Error> {
-        let Some(found) = context.storage.get(RECORD)? else { return Ok(None) };
-        let map = found.object()?;
-        let mut cluster = Self { revision: found.version.0, ..Self::default() };
-        cluster.take(Fields::new(&map)).map_err(|_| found.damaged())?;
-        Ok(Some(cluster))
+        context.storage.get(RECORD)?.map(|found| Self::decode(&found)).transpose()
+    }
+
+    fn decode(stored: &Stored) -> Result<Self, Error> {
+        stored.decode_object(|map| {
+            let mut cluster = Self { revision: stored.version.0, ..Self::default() };
+            cluster.take(Fields::new(map)).map(|()| cluster)
+        })
     }
 
     /// The cluster as it is configured, and as the pod fills it.
@@ -267,18 +270,21 @@ pub(super) fn is_token(text: &str) -> bool {
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let mut cluster = Cluster::load(&call)?.unwrap_or_default();
-    cluster.take(Fields::new(&body))?;
-    // What comes from the pod is not stored: it is what it is when it is used.
-    let mut filled = cluster.clone();
-    filled.fill_from(call.pod);
-    if let Some(lack) = filled.lack() {
-        return Err(lack);
-    }
-    let mut record = cluster.shown();
-    record.insert("service_account_jwt".into(), cluster.token.expose_secret().into());
-    call.storage.put(RECORD, Json::Object(record).to_text()).await?;
-    Ok(Response::Empty)
+    let writing = call.storage.transact(RECORD, |transaction| {
+        let before = transaction.get(RECORD)?.map(|found| Cluster::decode(&found));
+        let mut cluster = before.transpose()?.unwrap_or_default();
+        cluster.take(Fields::new(&body))?;
+        // What comes from the pod is not stored: it is what it is when it is used.
+        let mut filled = cluster.clone();
+        filled.fill_from(call.pod);
+        if let Some(lack) = filled.lack() {
+            return Err(lack);
+        }
+        let mut record = cluster.shown();
+        record.insert("service_account_jwt".into(), cluster.token.expose_secret().into());
+        transaction.put(RECORD, Json::Object(record).to_text())
+    });
+    writing.await.map(|()| Response::Empty)
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {

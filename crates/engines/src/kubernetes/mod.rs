@@ -24,6 +24,7 @@
 mod account_name;
 mod cluster;
 mod creds;
+#[cfg(any(test, feature = "fuzz"))]
 mod hostile;
 mod object_name;
 mod objects;
@@ -33,6 +34,7 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
+#[cfg(any(test, feature = "fuzz"))]
 pub use hostile::read_hostile;
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
@@ -81,7 +83,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             Read => "Read a role.", handler!(role::read);
             Update => "Make or change a role.", handler!(role::write);
             Delete => "Delete a role.", handler!(role::delete);
-        }),
+        }.creating(|to| Some(role::record_name(to.name("name")?)))),
         row!("creds/{name}", &[
             NAME,
             field("kubernetes_namespace", Text, "The namespace; needed unless the role has just one."),

@@ -3,7 +3,7 @@
 use kallisto_api::fields::scalar_text;
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Response, Span};
-use kallisto_engine::{Call, EngineContext};
+use kallisto_engine::{Call, EngineContext, Stored};
 
 use super::account_name;
 use super::object_name::{check_namespace, is_object_name, is_role_name};
@@ -62,6 +62,13 @@ impl ClusterAccess {
             labels: Map::new(),
             annotations: Map::new(),
         }
+    }
+
+    fn decode(name: &str, stored: &Stored) -> Result<Self, Error> {
+        stored.decode_object(|map| {
+            let mut role = Self::named(name);
+            role.take(Fields::new(map)).map(|()| role)
+        })
     }
 
     /// Takes the fields that are given.
@@ -263,7 +270,7 @@ pub(super) fn go_text(secs: u64) -> String {
     span.unwrap_or(Span::from_nanos(i64::MAX)).to_go()
 }
 
-fn record_name(name: &str) -> String {
+pub(super) fn record_name(name: &str) -> String {
     format!("role/{name}")
 }
 
@@ -272,21 +279,22 @@ pub(super) fn find(
     context: &EngineContext<'_>,
     name: &str,
 ) -> Result<Option<ClusterAccess>, Error> {
-    let Some(found) = context.storage.get(&record_name(name))? else { return Ok(None) };
-    let map = found.object()?;
-    let mut role = ClusterAccess::named(name);
-    role.take(Fields::new(&map)).map_err(|_| found.damaged())?;
-    Ok(Some(role))
+    let found = context.storage.get(&record_name(name))?;
+    found.map(|found| ClusterAccess::decode(name, &found)).transpose()
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let name = call.name("name")?;
     let body = call.request.object()?;
-    let mut role = find(&call, name)?.unwrap_or_else(|| ClusterAccess::named(name));
-    role.take(Fields::new(&body))?;
-    role.check()?;
-    call.storage.put(&record_name(name), Json::Object(role.shown()).to_text()).await?;
-    Ok(Response::Empty)
+    let record = record_name(name);
+    let writing = call.storage.transact(&record, |transaction| {
+        let before = transaction.get(&record)?.map(|found| ClusterAccess::decode(name, &found));
+        let mut role = before.transpose()?.unwrap_or_else(|| ClusterAccess::named(name));
+        role.take(Fields::new(&body))?;
+        role.check()?;
+        transaction.put(&record, Json::Object(role.shown()).to_text())
+    });
+    writing.await.map(|()| Response::Empty)
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {

@@ -52,7 +52,7 @@ impl Loan {
     }
 }
 
-fn record_name(set: &str) -> String {
+pub(super) fn record_name(set: &str) -> String {
     format!("library/{set}")
 }
 
@@ -121,7 +121,7 @@ impl AccountSet {
 
 fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<AccountSet>, Error> {
     let found = context.storage.get(&record_name(name))?;
-    found.map(|found| AccountSet::decode(&found.object()?)).transpose()
+    found.map(|found| found.decode_object(AccountSet::decode)).transpose()
 }
 
 /// The set that the path names.
@@ -171,11 +171,11 @@ async fn take(call: &Call<'_>, key: &str, joining: &[Rotation]) -> Result<(), Er
 async fn give_up(call: &Call<'_>, key: &str, joining: &[Rotation]) -> Result<(), Error> {
     let letting = call.storage.transact(key, |transaction| {
         let set = transaction.get(key)?;
-        let set = set.map(|found| AccountSet::decode(&found.object()?)).transpose()?;
+        let set = set.map(|found| found.decode_object(AccountSet::decode)).transpose()?;
         for rotation in joining {
             let record = account_name(&rotation.username);
             let Some(found) = transaction.get(&record)? else { continue };
-            let is_open = !Rotation::decode(&found.object()?)?.change.pending.is_empty();
+            let is_open = !found.decode_object(Rotation::decode)?.change.pending.is_empty();
             // Somebody else may have brought it in meanwhile.
             let is_in = set.as_ref().is_some_and(|set| set.has(&rotation.username));
             if !is_open && !is_in {
@@ -205,7 +205,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
         }
         let writing = call.storage.transact(&key, |transaction| {
             let known = transaction.get(&key)?;
-            let known = known.map(|found| AccountSet::decode(&found.object()?)).transpose()?;
+            let known = known.map(|found| found.decode_object(AccountSet::decode)).transpose()?;
             if known != before {
                 return Err(Error::Conflict);
             }
@@ -228,7 +228,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 fn remove(transaction: &mut Transaction<'_>, account: &str) -> Result<(), Error> {
     let key = account_name(account);
     if let Some(found) = transaction.get(&key)? {
-        let rotation = Rotation::decode(&found.object()?)?;
+        let rotation = found.decode_object(Rotation::decode)?;
         if !rotation.loan.is_empty() {
             return Err(Error::invalid(format!(
                 "{account:?} can't be deleted because it is currently checked out"
@@ -323,7 +323,7 @@ async fn lend(call: Call<'_>, set: AccountSet, loan: Loan) -> Result<Json, Error
         for account in &set.accounts {
             let key = account_name(account);
             let Some(found) = transaction.get(&key)? else { continue };
-            let mut rotation = Rotation::decode(&found.object()?)?;
+            let mut rotation = found.decode_object(Rotation::decode)?;
             if rotation.is_available() && rotation.set == loan.set {
                 loan.id.clone_into(&mut rotation.loan);
                 rotation.borrower_token = token_of(call.caller);

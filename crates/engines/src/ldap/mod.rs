@@ -124,7 +124,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Read => "Read which directory it is, without secrets.", handler!(directory::read);
                 Update => "Change which directory it is.", handler!(directory::write);
                 Delete => "Forget the directory.", handler!(directory::delete);
-            }),
+            }.creating(|_| Some(directory::RECORD.to_owned()))),
             row!("rotate-root", &[], {
                 Update => "Change the password of `binddn` to one that nobody else knows.", handler!(directory::rotate_root);
             }),
@@ -135,7 +135,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Read => "Read a static role.", handler!(static_role::read);
                 Update => "Make or change a static role; one that is new is rotated.", handler!(static_role::write);
                 Delete => "Delete a static role; its entry stays.", handler!(static_role::delete);
-            }),
+            }.creating(|to| Some(static_role::record_name(to.name("name")?)))),
             row!("static-cred/{name}", &[NAME], {
                 Read => "Read the password of a static role.", handler!(static_role::creds);
             }.served_by(ServedBy::Leader)),
@@ -149,7 +149,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Read => "Read a role.", handler!(role::read);
                 Update => "Make or change a role.", handler!(role::write);
                 Delete => "Delete a role.", handler!(role::delete);
-            }),
+            }.creating(|to| Some(role::record_name(to.name("name")?)))),
             row!("creds/{name}", &[NAME], { Read => "Make an entry, with a lease.", handler!(role::make) }),
         ],
         &[
@@ -158,7 +158,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Read => "Read a set.", handler!(library::read);
                 Update => "Make or change a set; accounts that are new in it get other passwords.", handler!(library::write);
                 Delete => "Delete a set whose accounts are all there.", handler!(library::delete);
-            }),
+            }.creating(|to| Some(library::record_name(to.name("name")?)))),
             row!("library/{name}/status", &[NAME], { Read => "Tell which accounts are lent.", handler!(library::status) }),
             row!("library/{name}/check-out", &[NAME, field("ttl", Seconds, "How long; at most the set's.")], {
                 Update => "Borrow an account, with a lease.", handler!(library::check_out);

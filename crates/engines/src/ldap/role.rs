@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::far_end::{LdapOperation, MissingEntry};
-use kallisto_engine::{Call, EngineContext, LeaseCall, Leftover, MakeFailure, NewLease, RoleTtl};
+use kallisto_engine::{
+    Call, EngineContext, LeaseCall, Leftover, MakeFailure, NewLease, RoleTtl, Stored,
+};
 use kallisto_ldap::{dn, ldif};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -70,11 +72,18 @@ impl DirectoryEntry {
     }
 }
 
-fn record_name(name: &str) -> String {
+pub(super) fn record_name(name: &str) -> String {
     format!("role/{name}")
 }
 
 impl DirectoryRole {
+    fn decode(stored: &Stored) -> Result<Self, Error> {
+        stored.decode_object(|map| {
+            let mut role = Self::default();
+            role.take(Fields::new(map)).map(|()| role)
+        })
+    }
+
     fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         for (name, text) in [
             ("creation_ldif", &mut self.creation),
@@ -189,20 +198,22 @@ fn entry_names(operations: &[LdapOperation]) -> Result<EntryNames, Error> {
 }
 
 fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<DirectoryRole>, Error> {
-    let Some(found) = context.storage.get(&record_name(name))? else { return Ok(None) };
-    let mut role = DirectoryRole::default();
-    role.take(Fields::new(&found.object()?))?;
-    Ok(Some(role))
+    let found = context.storage.get(&record_name(name))?;
+    found.map(|found| DirectoryRole::decode(&found)).transpose()
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let name = call.name("name")?;
     let body = call.request.object()?;
-    let mut role = find(&call, name)?.unwrap_or_default();
-    role.take(Fields::new(&body))?;
-    role.check(call.now)?;
-    call.storage.put(&record_name(name), role.shown().to_text()).await?;
-    Ok(Response::Empty)
+    let record = record_name(name);
+    let writing = call.storage.transact(&record, |transaction| {
+        let before = transaction.get(&record)?.map(|found| DirectoryRole::decode(&found));
+        let mut role = before.transpose()?.unwrap_or_default();
+        role.take(Fields::new(&body))?;
+        role.check(call.now)?;
+        transaction.put(&record, role.shown().to_text())
+    });
+    writing.await.map(|()| Response::Empty)
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {

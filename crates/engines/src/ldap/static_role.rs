@@ -15,7 +15,7 @@ use crate::rotation::{RotatedRecord as _, finish_open};
 /// Shortest period, in seconds.
 const PERIOD_SECS_MIN: i64 = 5;
 
-fn record_name(name: &str) -> String {
+pub(super) fn record_name(name: &str) -> String {
     format!("static-role/{name}")
 }
 
@@ -118,7 +118,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let now = call.now.as_second();
     let written = call.storage.transact(&key, |transaction| {
         let mut rotation = match transaction.get(&key)? {
-            Some(found) => changed(Some(&Rotation::decode(&found.object()?)?), fields)?,
+            Some(found) => changed(Some(&found.decode_object(Rotation::decode)?), fields)?,
             None => planned.clone(),
         };
         manage(transaction, &rotation, &key)?;
@@ -146,7 +146,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 async fn forget(call: &Call<'_>, key: &str) -> Result<(), Error> {
     let forgetting = call.storage.transact(key, |transaction| {
         if let Some(found) = transaction.get(key)? {
-            let rotation = Rotation::decode(&found.object()?)?;
+            let rotation = found.decode_object(Rotation::decode)?;
             let_go(transaction, &rotation)?;
         }
         transaction.delete(key)

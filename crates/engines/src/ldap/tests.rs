@@ -15,7 +15,7 @@ use kallisto_ldap::dn;
 use secrecy::ExposeSecret;
 
 use super::ENGINE;
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 const BINDER: &str = "cn=manager,dc=x";
 const CONFIG: &str = r#"{"url":"ldap://127.0.0.1","binddn":"cn=Manager,dc=x","bindpass":"managerpw","userdn":"dc=x"}"#;
@@ -117,8 +117,8 @@ impl Directory {
 }
 
 /// An engine that is configured for a directory.
-fn site() -> (Mount, Shared) {
-    let (mount, directory) = (Mount::new(&ENGINE), Arc::new(Mutex::new(Directory::new())));
+fn site() -> (TestMount, Shared) {
+    let (mount, directory) = (TestMount::new(&ENGINE), Arc::new(Mutex::new(Directory::new())));
     let shared = Arc::clone(&directory);
     mount.far_ends_do(move |call| shared.lock().unwrap().answer(call));
     mount.ask(0, Update, "config", CONFIG).unwrap();
@@ -129,12 +129,12 @@ fn set_mood(directory: &Shared, mood: Mood) {
     directory.lock().unwrap().mood = mood;
 }
 
-fn text(mount: &Mount, record: &str, name: &str) -> String {
+fn text(mount: &TestMount, record: &str, name: &str) -> String {
     let record = mount.record(record).unwrap();
     record.get(name).and_then(Json::as_str).unwrap_or_default().to_owned()
 }
 
-fn refused(mount: &Mount, operation: Operation, path: &str, body: &str) -> String {
+fn refused(mount: &TestMount, operation: Operation, path: &str, body: &str) -> String {
     match mount.ask(0, operation, path, body) {
         Err(Error::Invalid(why)) => why,
         other => panic!("{path} {body}: {other:?}"),
@@ -355,7 +355,7 @@ fn a_write_of_a_set_that_fails_leaves_all_that_is_lent() {
     let (mount, directory) = site();
     mount.ask(0, Update, "library/l", r#"{"service_account_names":"svc1,svc2"}"#).unwrap();
     let lent = mount.ask(1, Update, "library/l/check-out", "").unwrap();
-    let lent = Mount::text(&lent, "service_account_name");
+    let lent = TestMount::text(&lent, "service_account_name");
     let other = if lent == "svc1" { "svc2" } else { "svc1" };
     let names = mount.names();
     // One is to go and one to come, which the directory refuses.
@@ -430,10 +430,10 @@ fn who_borrowed_an_account_gives_it_back_and_no_other_unless_the_set_is_open() {
             assert!(why.contains("wasn't checked out by the caller"), "{why}");
             // Without names nothing of the stranger's is found.
             let none = mount.ask(2, Update, BACK, "").unwrap();
-            assert_eq!(Mount::text(&none, "check_ins"), "[]");
+            assert_eq!(TestMount::text(&none, "check_ins"), "[]");
             asks(borrower.0, borrower.1);
             let own = mount.ask(3, Update, BACK, "").unwrap();
-            assert_eq!(Mount::text(&own, "check_ins"), r#"["svc1"]"#);
+            assert_eq!(TestMount::text(&own, "check_ins"), r#"["svc1"]"#);
         }
     }
 }
@@ -486,7 +486,7 @@ fn a_write_of_a_static_role_puts_no_rotation_off() {
     let (mount, _) = site();
     let role = r#"{"username":"svc1","rotation_period":"1h"}"#;
     mount.ask(0, Update, "static-role/s", role).unwrap();
-    let next = |mount: &Mount| mount.record("static-role/s").unwrap()["next"].clone();
+    let next = |mount: &TestMount| mount.record("static-role/s").unwrap()["next"].clone();
     let first = next(&mount);
     mount.ask(3000, Update, "static-role/s", role).unwrap();
     assert_eq!(next(&mount), first);

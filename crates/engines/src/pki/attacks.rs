@@ -11,7 +11,7 @@ use super::tests::{
     NOW, complete, der_of, issue, issued_serial, ocsp_request, ocsp_state, parsed, quoted, refusal,
     request, revoke, with_root,
 };
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 /// There are validators that take a certificate for a CA's by its key usage alone, where it has no basic constraints.
 #[test]
@@ -136,7 +136,7 @@ fn pem_of(der: &[u8]) -> String {
 /// What is signed again is below who signs it, as any CA is; and since it is not stored, nobody says that it was never issued.
 #[test]
 fn a_ca_that_signed_itself_is_signed_within_the_path_length() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let body = r#"{"common_name":"Root","key_type":"ec","ttl":"1h","max_path_length":1}"#;
     let root = mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
     let root = parsed(&root, "certificate");
@@ -167,7 +167,7 @@ fn a_ca_that_signed_itself_is_signed_within_the_path_length() {
     let (_, taken) = foreign_root_of("Other", serial, Some(0));
     let why = refusal(sign(&taken));
     assert!(why.contains("another certificate with the serial number"), "{why}");
-    let last = Mount::new(&ENGINE);
+    let last = TestMount::new(&ENGINE);
     let body = r#"{"common_name":"Last","key_type":"ec","ttl":"1h","max_path_length":0}"#;
     last.ask(NOW, Update, "root/generate/internal", body).unwrap();
     let body = format!(r#"{{"certificate":{}}}"#, pem_of(&der));
@@ -178,7 +178,7 @@ fn a_ca_that_signed_itself_is_signed_within_the_path_length() {
 /// Two CAs from elsewhere may have signed certificates of one number.
 #[test]
 fn a_serial_number_of_another_ca_is_not_taken_for_revoked() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let mut leaves = Vec::new();
     for name in ["One", "Two"] {
         let (key, der) = foreign_root(name, 1, None);
@@ -232,9 +232,9 @@ fn a_name_that_moves_is_found_after_every_rotation() {
     for _ in 0..24 {
         let body = r#"{"common_name":"Next","key_type":"ec","ttl":"1h"}"#;
         let made = mount.ask(NOW, Update, "root/rotate/internal", body).unwrap();
-        assert_eq!(Mount::text(&made, "issuer_name"), "next");
+        assert_eq!(TestMount::text(&made, "issuer_name"), "next");
         let read = mount.ask(NOW, Read, "issuer/next", "").unwrap();
-        assert_eq!(Mount::text(&read, "issuer_id"), Mount::text(&made, "issuer_id"));
+        assert_eq!(TestMount::text(&read, "issuer_id"), TestMount::text(&made, "issuer_id"));
     }
     let mount = mount.restarted();
     assert!(mount.ask(NOW, Read, "issuer/next", "").is_ok());
@@ -282,12 +282,12 @@ fn lists_are_signed_again_with_all_that_their_entries_say() {
     };
     let reason = r#"{"serial_number":"0a","revocation_time":"2026-11-01T00:00:00Z",
         "extensions":[{"id":"2.5.29.21","value":"CgEB"}]}"#;
-    let one = Mount::text(&sign(1, reason), "crl");
+    let one = TestMount::text(&sign(1, reason), "crl");
     let later = r#"{"serial_number":"0b","revocation_time":"2026-11-02T00:00:00Z"}"#;
-    let two = Mount::text(&sign(2, later), "crl");
+    let two = TestMount::text(&sign(2, later), "crl");
     let body = format!(r#"{{"crl_number":3,"crls":[{},{}]}}"#, quoted(&one), quoted(&two));
     let both = mount.ask(NOW, Update, "issuer/root/resign-crls", &body).unwrap();
-    let der = der_of(&Mount::text(&both, "crl"));
+    let der = der_of(&TestMount::text(&both, "crl"));
     let list = crl::ParsedList::from_der(&der).unwrap();
     assert!(list.is_signed_by(&root.public));
     assert_eq!((list.revoked.len(), list.number), (2, Some(3)));
@@ -309,7 +309,7 @@ fn lists_are_signed_again_with_all_that_their_entries_say() {
     }
 }
 
-fn other_has_the_same_key(mount: &Mount, root: &ParsedCertificate) -> bool {
+fn other_has_the_same_key(mount: &TestMount, root: &ParsedCertificate) -> bool {
     let read = mount.ask(NOW, Read, "issuer/root", "").unwrap();
     parsed(&read, "certificate").public == root.public
 }
@@ -317,7 +317,7 @@ fn other_has_the_same_key(mount: &Mount, root: &ParsedCertificate) -> bool {
 /// Constraints of names are names, as those compare that check them.
 #[test]
 fn constraints_of_names_are_names() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let make = |more: &str| {
         let body = format!(r#"{{"common_name":"Root","key_type":"ec","ttl":"1h",{more}}}"#);
         mount.ask(NOW, Update, "root/generate/internal", &body)
@@ -331,7 +331,7 @@ fn constraints_of_names_are_names() {
         make(fine).unwrap();
     }
     let made = make(r#""permitted_dns_domains":"BÜCHER.example""#).unwrap();
-    let der = der_of(&Mount::text(&made, "certificate"));
+    let der = der_of(&TestMount::text(&made, "certificate"));
     let spelled = b"xn--bcher-kva.example";
     assert!(der.windows(spelled.len()).any(|window| window == spelled));
     for wrong in [
@@ -358,7 +358,7 @@ fn issuers_that_ended_are_tidied_but_for_the_default() {
         assert_eq!(mount.ask(at, Read, "issuer/short", "").is_ok(), is_there, "{}", at - NOW);
     }
     let status = mount.ask(NOW + 3700, Read, "tidy-status", "").unwrap();
-    assert_eq!(Mount::text(&status, "issuer_deleted_count"), "1");
+    assert_eq!(TestMount::text(&status, "issuer_deleted_count"), "1");
     mount.ask(NOW + 90_000, Update, "tidy", body).unwrap();
     assert!(mount.ask(NOW, Read, "issuer/root", "").is_ok(), "the default stays");
     let mount = mount.restarted();
@@ -369,7 +369,7 @@ fn issuers_that_ended_are_tidied_but_for_the_default() {
 #[test]
 fn a_key_deleted_by_force_leaves_its_issuers_mute() {
     let (mount, _) = with_root();
-    let key = Mount::text(&mount.ask(NOW, Read, "issuer/root", "").unwrap(), "key_id");
+    let key = TestMount::text(&mount.ask(NOW, Read, "issuer/root", "").unwrap(), "key_id");
     refusal(mount.ask(NOW, Delete, &format!("key/{key}"), ""));
     mount.answer_with(NOW, Delete, &format!("key/{key}"), &[("force", "true")], b"").unwrap();
     let why = refusal(issue(&mount, "any", r#"{"common_name":"a"}"#));
@@ -378,7 +378,7 @@ fn a_key_deleted_by_force_leaves_its_issuers_mute() {
     assert!(matches!(answer, Response::Text { code: 200 | 204, .. }), "{answer:?}");
     let mount = mount.restarted();
     let read = mount.ask(NOW, Read, "issuer/root", "").unwrap();
-    assert_eq!(Mount::text(&read, "key_id"), "");
+    assert_eq!(TestMount::text(&read, "key_id"), "");
 }
 
 fn is_invalid(answer: &Result<Map, Error>) -> bool {
@@ -497,7 +497,7 @@ fn nothing_is_minted_by_who_may_only_read() {
 /// The thousandth issuer is taken in as the first: what is written does not grow with what is there.
 #[test]
 fn an_issuer_costs_what_it_costs() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let mut costs = Vec::new();
     for number in 0..1_000 {
         let (_, der) = foreign_root(&format!("Root {number:04}"), 1, None);
@@ -521,7 +521,7 @@ fn an_issuer_costs_what_it_costs() {
 fn a_lease_that_ends_with_its_certificate_writes_nothing() {
     let (mount, _) = with_root();
     let shown = mount.ask(NOW, Read, "roles/any", "").unwrap();
-    assert_eq!(Mount::text(&shown, "generate_lease"), "false");
+    assert_eq!(TestMount::text(&shown, "generate_lease"), "false");
     let early = issued_serial(&mount, r#"{"common_name":"a.example.com","ttl":"10m"}"#);
     let serials: Vec<String> = (0..100)
         .map(|_| issued_serial(&mount, r#"{"common_name":"a.example.com","ttl":"10m"}"#))
@@ -543,7 +543,7 @@ fn reading_writes_nothing() {
     let serial = issued_serial(&mount, r#"{"common_name":"a.example.com"}"#);
     revoke(&mount, NOW, &serial);
     let cert = format!("cert/{serial}");
-    let key = Mount::text(&mount.ask(NOW, Read, "issuer/root", "").unwrap(), "key_id");
+    let key = TestMount::text(&mount.ask(NOW, Read, "issuer/root", "").unwrap(), "key_id");
     let key = format!("key/{key}");
     let before = mount.written();
     let names = mount.names();

@@ -8,7 +8,7 @@ use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::Call;
 use kallisto_pki::Serial;
 use kallisto_pki::certificate::{
-    AltNames, CertificateContents, CertificatePurpose, ParsedCertificate, sign_again,
+    AltNames, CertificateContents, CertificatePurpose, ParsedCertificate, Urls, sign_again,
 };
 use kallisto_pki::crl::{CrlContents, ExtraExtension, ParsedList, RevokedEntry};
 use kallisto_pki::names::grant;
@@ -17,11 +17,10 @@ use kallisto_pki::request::CertificateRequest;
 use kallisto_pki::san::{San, parse_oid};
 
 use super::answer::{self, CertificateFormat};
-use super::generate::{asked_ca_usages, free_rules, make_serial};
+use super::authority::{SigningAuthority, asked_issuer};
+use super::generate::{NO_URLS, asked_ca_usages, free_rules, make_serial, warn_of_no_path};
 use super::given::{GivenFields, object, refuse};
-use super::issue::{
-    Kept, SigningAuthority, csr_names, note_unstored, read_request, sign_and_store,
-};
+use super::issue::{Kept, csr_names, note_unstored, read_request, sign_and_store};
 use super::issuer::{Issuer, Outliving};
 use super::memory::Pki;
 use super::revoked::{StoredCertificate, certificate_record};
@@ -31,17 +30,10 @@ use super::wanted::{self, Bounds, Validity};
 /// Most entries of a list that somebody else keeps.
 const ENTRIES_MAX: usize = 1 << 20;
 
-/// The issuer that a path names; `default` where it names none.
-fn reference<'a>(call: &Call<'a>) -> &'a str {
-    match call.params.get("ref") {
-        "" => "default",
-        reference => reference,
-    }
-}
-
-fn authority(call: &Call<'_>) -> Result<SigningAuthority, Error> {
+fn authority(call: &Call<'_>, given: GivenFields<'_>) -> Result<SigningAuthority, Error> {
     let memory: &Pki = call.memory()?;
-    SigningAuthority::of(&memory.read(), reference(call))
+    let reference = asked_issuer(call, given)?;
+    SigningAuthority::of(&memory.read(), &reference)
 }
 
 /// How many CAs may follow one that is signed: less than may follow who signs it.
@@ -111,7 +103,8 @@ fn validity(
         mount_max_secs: call.mount.max_lease_secs,
         issuer: Some((&issuer.certificate, outliving)),
     };
-    let (validity, mut warnings) = bounds.validity(given)?;
+    let (validity, of_ttl) = bounds.validity(given)?;
+    let mut warnings = Vec::new();
     if validity.not_after > issuer.certificate.not_after {
         warnings.push(
             "The expiration time for the signed certificate is after the CA's expiration time. If \
@@ -120,19 +113,20 @@ fn validity(
                 .to_owned(),
         );
     }
+    warnings.extend(of_ttl);
     Ok((validity, warnings))
 }
 
 pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let given = GivenFields::of(&body);
-    let authority = authority(&call)?;
+    let authority = authority(&call, given)?;
     let format = CertificateFormat::read(given)?;
     let request = read_request(given)?;
     let (subject, alt_names) = subject_and_names(given, &request)?;
     let issuer = &authority.issuer.certificate;
-    let (validity, warnings) = validity(&call, given, &authority.issuer)?;
-    let contents = CertificateContents {
+    let (validity, mut warnings) = validity(&call, given, &authority.issuer)?;
+    let mut contents = CertificateContents {
         serial: make_serial(&call)?,
         not_before: validity.not_before,
         not_after: validity.not_after,
@@ -150,6 +144,21 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
         policies: Vec::new(),
         extra: Vec::new(),
     };
+    if contents.urls == Urls::default() {
+        warnings.push(NO_URLS.to_owned());
+    }
+    if let CertificatePurpose::Ca { path_length, .. } = contents.purpose {
+        warnings.extend(warn_of_no_path(path_length, "signed"));
+    }
+    if given.flag("use_csr_values", false)? {
+        let left_out = request.give_ca(&mut contents).map_err(refuse)?;
+        warnings.extend(left_out.iter().map(|id| {
+            format!(
+                "the extension {id} of the CSR was left out: the certificate says what the request \
+                 to sign it says, or the issuer"
+            )
+        }));
+    }
     let wish = wanted::signature(given)?;
     let kept = Kept { certificate: true, metadata: None };
     let issued = sign_and_store(&call, &authority, contents, wish, kept).await?;
@@ -184,7 +193,7 @@ pub(super) async fn sign_self_issued(call: Call<'_>) -> Result<Response, Error> 
     if certificate.subject != certificate.issuer {
         return Err(Error::invalid("given certificate is not self-issued"));
     }
-    let authority = authority(&call)?;
+    let authority = authority(&call, given)?;
     let kinds = (certificate.public.kind(), authority.key.private.kind());
     let same = kinds.0.is_some_and(|kind| kind.type_name() == kinds.1.type_name());
     if !same && given.flag("require_matching_certificate_algorithms", false)? {
@@ -316,7 +325,7 @@ fn signed_list(
     let memory: &Pki = call.memory()?;
     let (issuer, key) = {
         let state = memory.read();
-        let issuer = state.issuer(reference(call))?;
+        let issuer = state.issuer(call.params.get("ref"))?;
         let key = issuer.key.and_then(|id| state.keys.get(&id)).cloned();
         (issuer, key)
     };
@@ -369,7 +378,7 @@ pub(super) async fn resign_crls(call: Call<'_>) -> Result<Response, Error> {
     let given = GivenFields::of(&body);
     let asked = asked(&call, given)?;
     let memory: &Pki = call.memory()?;
-    let public = memory.read().issuer(reference(&call))?.certificate.public.clone();
+    let public = memory.read().issuer(call.params.get("ref"))?.certificate.public.clone();
     let mut entries: BTreeMap<Serial, (RevokedEntry, Vec<ExtraExtension>)> = BTreeMap::new();
     let texts = given.list("crls")?;
     if texts.is_empty() {

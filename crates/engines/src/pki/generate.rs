@@ -29,6 +29,16 @@ pub(super) const NO_URLS: &str = "This mount hasn't configured any authority inf
 const NO_URLS_ABOVE: &str = " Since this certificate is an intermediate, it might be useful to regenerate this certificate \
      after fixing this problem for the root mount.";
 
+/// What is said of a CA that may sign no other one.
+pub(super) fn warn_of_no_path(path_length: Option<u8>, made: &str) -> Option<String> {
+    (path_length == Some(0)).then(|| {
+        format!(
+            "Max path length of the {made} certificate is zero. This certificate cannot be used to \
+             issue intermediate CA certificates."
+        )
+    })
+}
+
 /// Where the key of a CA comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CaKeySource {
@@ -172,6 +182,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
     if urls == kallisto_pki::certificate::Urls::default() {
         warnings.push(NO_URLS.to_owned());
     }
+    warnings.extend(warn_of_no_path(path_length, "generated"));
     let contents = CertificateContents {
         serial: make_serial(call)?,
         not_before: validity.not_before,

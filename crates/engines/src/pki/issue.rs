@@ -1,6 +1,5 @@
 //! Issuing certificates: for keys that are made here, and for those of requests.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use kallisto_api::json::{self, Json};
@@ -13,87 +12,19 @@ use kallisto_pki::certificate::{
 use kallisto_pki::names::{GrantedNames, WantedNames, grant};
 use kallisto_pki::pem::{self, Label};
 use kallisto_pki::request::CertificateRequest;
-use kallisto_pki::{CertificateSubject, PkiKeyKind, PrivateKey, PublicKey, SignatureWish};
+use kallisto_pki::{CertificateSubject, PrivateKey, PublicKey, SignatureWish};
 use zeroize::Zeroizing;
 
 use super::answer::{self, CertificateFormat, Exported, PrivateKeyFormat};
+use super::authority::{SigningAuthority, asked_issuer};
 use super::generate::{make_key, make_serial};
 use super::given::{GivenFields, refuse};
-use super::issuer::{Issuer, PkiKey};
 use super::memory::{Pki, PkiState};
 use super::metadata::{WantedMetadata, metadata_record};
 use super::revoked::{Lists, StoredCertificate, certificate_record, lists_record};
 use super::role::{PkiRole, named_ext_usages};
 use super::templates;
 use super::wanted::{self, Bounds, Validity};
-
-/// Who signs, and what stands above.
-pub(super) struct SigningAuthority {
-    pub(super) issuer: Arc<Issuer>,
-    pub(super) key: Arc<PkiKey>,
-    /// It and those above it.
-    pub(super) chain: Vec<Arc<Issuer>>,
-    pub(super) urls: Urls,
-}
-
-impl SigningAuthority {
-    /// The issuer that a text names, if it may issue.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when it is not there or may not.
-    pub(super) fn of(state: &PkiState, reference: &str) -> Result<Self, Error> {
-        let issuer = state.issuer(reference).map_err(|error| match error {
-            Error::Invalid(why) if reference == "default" => {
-                Error::invalid(format!("could not fetch the CA certificate (was one set?): {why}"))
-            }
-            Error::Invalid(why) => Error::invalid(format!("error fetching CA certificate: {why}")),
-            other => other,
-        })?;
-        if !issuer.usage.issues {
-            return Err(Error::invalid(format!(
-                "error fetching CA certificate: error while attempting to use issuer {id}: \
-                 requested usage issuing-certificates for issuer [id:{id}{name}] but only had \
-                 usage {usage}",
-                id = issuer.id,
-                name = match issuer.name.as_str() {
-                    "" => String::new(),
-                    name => format!(" name:{name}"),
-                },
-                usage = issuer.usage.text()
-            )));
-        }
-        let key = issuer.key.and_then(|id| state.keys.get(&id)).cloned();
-        let key = key.ok_or_else(|| {
-            Error::invalid(format!(
-                "error fetching CA certificate: issuer {} has no key to sign with",
-                issuer.id
-            ))
-        })?;
-        if !issuer.certificate.may_sign_certificates() {
-            return Err(Error::invalid(format!(
-                "error fetching CA certificate: the certificate of issuer {} is no CA's that may \
-                 sign certificates",
-                issuer.id
-            )));
-        }
-        let urls = state.urls_of(issuer.id, &issuer.urls)?;
-        let chain = state.chain(&issuer);
-        Ok(Self { issuer, key, chain, urls })
-    }
-
-    /// What is told of the chain.
-    pub(super) fn chain_text(
-        &self,
-        format: CertificateFormat,
-        removes_roots: bool,
-    ) -> Vec<Cow<'_, str>> {
-        let kept = self.chain.iter().filter(|one| {
-            let certificate = &one.certificate;
-            !removes_roots || certificate.issuer != certificate.subject
-        });
-        kept.map(|one| format.write_issuer(one)).collect()
-    }
-}
 
 /// A certificate that was made.
 pub(super) struct IssuedCertificate {
@@ -117,8 +48,7 @@ pub(super) fn read_request(given: GivenFields<'_>) -> Result<CertificateRequest,
     CertificateRequest::from_der(der).map_err(refuse)
 }
 
-fn role_of(call: &Call<'_>, state: &PkiState) -> Result<Arc<PkiRole>, Error> {
-    let name = call.params.get("role");
+fn role_of(name: &str, state: &PkiState) -> Result<Arc<PkiRole>, Error> {
     let found = state.roles.get(name).cloned();
     found.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))
 }
@@ -129,7 +59,7 @@ fn role_and_authority(
     memory: &Pki,
 ) -> Result<(Arc<PkiRole>, SigningAuthority), Error> {
     let state = memory.read();
-    let role = role_of(call, &state)?;
+    let role = role_of(call.params.get("role"), &state)?;
     let authority = SigningAuthority::of(&state, reference(call, &role))?;
     Ok((role, authority))
 }
@@ -161,13 +91,6 @@ pub(super) fn check_key(role: &PkiRole, public: &PublicKey) -> Result<(), Error>
     let Some(kind) = public.kind() else {
         return Err(Error::invalid("the key is of a type that is not supported"));
     };
-    if let PkiKeyKind::Rsa(bits) = kind
-        && bits < 2048
-    {
-        return Err(Error::invalid(format!(
-            "RSA keys < 2048 bits are unsafe and not supported: got {bits}"
-        )));
-    }
     let Some(wanted) = role.key_kind else { return Ok(()) };
     if wanted.type_name() != kind.type_name() {
         return Err(Error::invalid(format!("role requires keys of type {}", wanted.type_name())));
@@ -421,8 +344,10 @@ pub(super) async fn sign(call: Call<'_>) -> Result<Response, Error> {
     check_key(&role, &request.public)?;
     let names = names_of(&role, &request, given)?;
     let granted = grant(templates::rules(&call, &role)?.as_ref(), &names).map_err(refuse)?;
-    let (validity, mut warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
-    warnings.extend(ignored_names(&role, &names, given)?);
+    let mut warnings = ignored_names(&role, &names, given)?;
+    let (validity, of_ttl) = bounds(&call, Some(&role), &authority).validity(given)?;
+    warnings.extend(of_ttl);
+    warnings.extend(ignored_constraints(&request, role.says_no_ca));
     let public = request.public.clone();
     let urls = authority.urls.clone();
     let contents = contents(&call, &role, (public, granted), (&names, validity), urls)?;
@@ -483,6 +408,15 @@ fn ignored_names(
     Ok(ignored.into_iter().map(warn).collect())
 }
 
+/// What is said of a request that says whether it is for a CA: what is issued for it says that it is not, or nothing.
+fn ignored_constraints(request: &CertificateRequest, says_no_ca: bool) -> Option<String> {
+    let is_ignored = request.has_basic_constraints && !says_no_ca;
+    is_ignored.then(|| {
+        "specified CSR contained a Basic Constraints extension that was ignored during issuance"
+            .to_owned()
+    })
+}
+
 /// What is said of a kind of key in the body that is not that of the role.
 fn ignored_key(role: &PkiRole, given: GivenFields<'_>) -> Result<Option<String>, Error> {
     let Some(kind) = role.key_kind else { return Ok(None) };
@@ -491,6 +425,12 @@ fn ignored_key(role: &PkiRole, given: GivenFields<'_>) -> Result<Option<String>,
         || (bits != 0 && bits != i64::from(kind.bits()));
     let warning = "parameters key_type and key_bits ignored as role had specific values";
     Ok(is_other.then(|| warning.to_owned()))
+}
+
+/// The common name of a request, as what was taken of it.
+fn csr_subject(request: &CertificateRequest) -> WantedNames {
+    let common_name = request.subject.common_name.clone();
+    WantedNames { common_name, ..WantedNames::default() }
 }
 
 /// The alternative names of a request.
@@ -510,24 +450,37 @@ pub(super) fn csr_names(request: &CertificateRequest) -> Result<WantedNames, Err
     Ok(names)
 }
 
+/// The role that the path names, if it does, and the issuer: that of the path, of the role, or of the body.
+fn verbatim_role_and_authority(
+    call: &Call<'_>,
+    given: GivenFields<'_>,
+) -> Result<(Option<Arc<PkiRole>>, SigningAuthority), Error> {
+    let memory: &Pki = call.memory()?;
+    let state = memory.read();
+    let role = match call.params.get("role") {
+        "" => None,
+        name => Some(role_of(name, &state)?),
+    };
+    let authority = match &role {
+        Some(role) => SigningAuthority::of(&state, reference(call, role))?,
+        None => SigningAuthority::of(&state, &asked_issuer(call, given)?)?,
+    };
+    Ok((role, authority))
+}
+
+/// What is said of a role in the body, where a path without one stands for signing by none.
+fn ignored_role(given: GivenFields<'_>) -> Option<String> {
+    given.has("role").then(|| {
+        "Endpoint replaced the value of these parameters with the values captured from the \
+         endpoint's path: [role]"
+            .to_owned()
+    })
+}
+
 pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let given = GivenFields::of(&body);
-    let memory: &Pki = call.memory()?;
-    let (named, authority) = {
-        let state = memory.read();
-        let named = match call.params.get("role") {
-            "" => None,
-            _ => Some(role_of(&call, &state)?),
-        };
-        let usual = named.as_ref().map_or("default", |role| &role.issuer_ref);
-        let reference = match call.params.get("ref") {
-            "" => usual,
-            reference => reference,
-        };
-        let authority = SigningAuthority::of(&state, reference)?;
-        (named, authority)
-    };
+    let (named, authority) = verbatim_role_and_authority(&call, given)?;
     let format = CertificateFormat::read(given)?;
     let request = read_request(given)?;
     let mut role = PkiRole::verbatim()?;
@@ -561,16 +514,19 @@ pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
         role.ext_usages = request.ext_usages().map_err(refuse)?.unwrap_or_default();
     }
     role.signature = wanted::signature(given)?;
-    let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
+    let says_no_ca = given.flag("basic_constraints_valid_for_non_ca", false)?;
+    let mut warnings = ignored_names(&role, &csr_subject(&request), given)?;
+    let (validity, of_ttl) = bounds(&call, Some(&role), &authority).validity(given)?;
+    warnings.extend(of_ttl);
+    warnings.extend(ignored_constraints(&request, says_no_ca));
+    warnings.extend(ignored_role(given));
     let contents = CertificateContents {
         serial: make_serial(&call)?,
         not_before: validity.not_before,
         not_after: validity.not_after,
         subject: request.subject_der.clone(),
         public: request.public.clone(),
-        purpose: CertificatePurpose::Leaf {
-            says_so: given.flag("basic_constraints_valid_for_non_ca", false)?,
-        },
+        purpose: CertificatePurpose::Leaf { says_so: says_no_ca },
         usages: role.usages,
         ext_usages: role.ext_usages.clone(),
         alt_names: AltNames::Names(request.alt_names.clone().map_err(refuse)?),

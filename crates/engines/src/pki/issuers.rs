@@ -15,8 +15,9 @@ use super::answer;
 use super::generate::NO_URLS;
 use super::given::{GivenFields, object, refuse};
 use super::ids::{IssuerId, ListScope};
-use super::issuer::{Issuer, IssuerUsage, Outliving, PkiKey};
+use super::issuer::{Issuer, IssuerUsage, Outliving, PkiKey, UrlSettings};
 use super::memory::{Pki, PkiState, is_default};
+use super::settings::templates_fail;
 use super::structure::{StructureChange, change};
 
 /// Shortest text that may be a bundle.
@@ -101,6 +102,8 @@ fn changed(
         let name = given.text("issuer_name")?;
         if !name.is_empty() {
             change.check_issuer_name(&name, Some(issuer.id))?;
+        } else if !patches && given.has("issuer_name") {
+            return Err(Error::invalid("expected non-empty issuer name"));
         }
         new.name = name;
     }
@@ -178,15 +181,40 @@ fn manual_chain(
     Ok(chain)
 }
 
+/// What is said of roles that name an issuer so, when it is named so no more.
+fn roles_referring(state: &PkiState, name: &str) -> Option<String> {
+    let count = state.roles.values().filter(|role| role.issuer_ref == name).count();
+    (count > 0 && !name.is_empty()).then(|| format!("{count} roles reference {name}"))
+}
+
+/// What the revocation lists of an issuer say that revocations do not.
+fn crl_settings(issuer: &Issuer) -> (Option<SignatureAlgorithm>, bool, &[String], bool) {
+    let UrlSettings { urls, are_templates } = &issuer.urls;
+    let deltas = &urls.delta_crl_distribution_points[..];
+    (issuer.crl_algorithm, issuer.usage.signs_crls, deltas, *are_templates)
+}
+
 async fn update(call: &Call<'_>, body: &Map, patches: bool) -> Result<Response, Error> {
     let given = GivenFields::of(body);
-    let id = change(call, |change| {
+    let updated = change(call, |change| {
         let issuer = change.state.issuer(call.params.get("ref"))?;
         let new = changed(change, &issuer, given, patches)?;
         change.put_issuer(&new)?;
-        Ok(new.id)
+        // A list of a number never says anything else, and is signed in one way.
+        if new.usage.signs_crls && crl_settings(&new) != crl_settings(&issuer) {
+            change.renew_lists(new.scope)?;
+        }
+        let mut warnings = Vec::new();
+        if new.name != issuer.name {
+            warnings.extend(roles_referring(change.state, &issuer.name));
+        }
+        if !new.urls.is_empty() {
+            warnings.extend(templates_fail(change.state, new.id, &new.urls));
+        }
+        Ok((new.id, warnings))
     });
-    shown_by_id(call, id.await?, Vec::new())
+    let (id, warnings) = updated.await?;
+    shown_by_id(call, id, warnings)
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
@@ -204,17 +232,20 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
         };
         let is_default = change.state.issuer_defaults.default == Some(issuer.id);
         change.delete_issuer(issuer.id)?;
-        Ok(if is_default {
-            vec![format!(
+        let names = [issuer.name.clone(), issuer.id.to_string()];
+        let referring = names.iter().filter_map(|name| roles_referring(change.state, name));
+        let mut warnings: Vec<String> = referring.collect();
+        if is_default {
+            warnings.push(format!(
                 "Deleted issuer {} (via issuer_ref {}); this was configured as the default issuer. \
                  Operations without an explicit issuer will not work until a new default is \
                  configured.",
                 issuer.id,
                 call.params.get("ref")
-            )]
-        } else {
-            Vec::new()
-        })
+            ));
+            warnings.extend(roles_referring(change.state, "default"));
+        }
+        Ok(warnings)
     });
     Ok(answer::nothing(warnings.await?))
 }
@@ -280,7 +311,7 @@ fn bundle(text: &str) -> Result<Bundle, Error> {
         ));
     }
     let mut bundle = Bundle { certificates: Vec::new(), keys: Vec::new() };
-    for (label, der) in pem::read(text).map_err(refuse)? {
+    for (label, der) in pem::read_bundle(text).map_err(refuse)? {
         match label {
             Label::Certificate => {
                 let parsed = ParsedCertificate::from_der(&der).map_err(refuse)?;

@@ -106,7 +106,7 @@ pub(super) async fn import(call: Call<'_>) -> Result<Response, Error> {
     let given = GivenFields::of(&body);
     let text = Zeroizing::new(given.text("pem_bundle")?);
     let name = given.text("key_name")?;
-    let blocks = pem::read(&text).map_err(refuse)?;
+    let blocks = pem::read_bundle(&text).map_err(refuse)?;
     let [(label, der)] = &blocks[..] else {
         return Err(Error::invalid(
             "only a single key can be present within the bundle for importing",

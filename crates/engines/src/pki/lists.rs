@@ -4,6 +4,7 @@
 //! list of them, when it is first asked for it. So a revocation costs two small records however many there are, and who wants
 //! a list pays for it once.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kallisto_api::Error;
@@ -11,7 +12,7 @@ use kallisto_engine::{Call, EngineContext, Storage};
 use kallisto_pki::crl::{CrlContents, ExtraExtension, RevokedEntry as Entry};
 
 use super::config::CrlConfig;
-use super::ids::ListScope;
+use super::ids::{IssuerId, ListScope};
 use super::memory::{MadeList, Pki, PkiState};
 use super::revoked::{Lists, lists_record};
 
@@ -41,7 +42,7 @@ impl Which {
 }
 
 /// Decides that there is a new complete list, unless there is one of a number after `number`: of many revocations at once few decide.
-pub(super) async fn decide_complete(
+async fn decide_complete(
     storage: &Storage<'_>,
     scope: ListScope,
     after: u64,
@@ -49,6 +50,45 @@ pub(super) async fn decide_complete(
 ) -> Result<(), Error> {
     decide(storage, scope, move |lists| (lists.number <= after).then(|| lists.with_complete(now)))
         .await
+}
+
+/// Decides that there is a list with a revocation that was entered after a list of a number, where lists are made for that, and somebody may sign it.
+pub(super) async fn decide_for_revocation(
+    (storage, memory): (&Storage<'_>, &Pki),
+    scope: ListScope,
+    after: u64,
+    now: i64,
+) -> Result<(), Error> {
+    let is_made = {
+        let state = memory.read();
+        !state.crl.rebuilds_itself && state.crl_signer(scope).is_some()
+    };
+    if is_made { decide_complete(storage, scope, after, now).await } else { Ok(()) }
+}
+
+/// What is said of those who may sign no lists, when there are to be new ones.
+pub(super) fn warn_of_unsigned(call: &Call<'_>) -> Result<Vec<String>, Error> {
+    let memory: &Pki = call.memory()?;
+    let state = memory.read();
+    let others: BTreeMap<ListScope, Vec<IssuerId>> = state.without_lists().collect();
+    Ok(others.values().enumerate().map(|(at, ids)| unsigned(at, ids)).collect())
+}
+
+/// The same of one of them.
+pub(super) fn warn_of_unsigned_of(state: &PkiState, scope: ListScope) -> Option<String> {
+    let mut others = state.without_lists();
+    others.find(|(known, _)| *known == scope).map(|(_, ids)| unsigned(0, &ids))
+}
+
+fn unsigned(at: usize, ids: &[IssuerId]) -> String {
+    let ids: Vec<String> = ids.iter().map(IssuerId::to_string).collect();
+    format!(
+        "Warning {} during CRL rebuild: warning from local CRL rebuild: Issuer equivalency set with \
+         associated keys lacked an issuer with CRL Signing KeyUsage; refusing to rebuild CRL for \
+         this group of issuers: {}",
+        at + 1,
+        ids.join(",")
+    )
 }
 
 /// Decides that there are new complete lists of everybody who signs.
@@ -95,14 +135,15 @@ pub(super) fn made(
 ) -> Option<Arc<Vec<u8>>> {
     let lists = &state.signing.get(&scope)?.lists;
     let number = which.number(lists);
-    state.crl_signer(scope)?;
+    state.latest_crl_signer(scope)?;
     let all = memory.made();
     let made = all.get(&(scope, which == Which::Delta))?;
     let is_it = number != 0 && made.number == number && made.der.len() <= AT_ONCE_BYTES_MAX;
     is_it.then(|| Arc::clone(&made.der))
 }
 
-/// The latest list of one who signs; `None` where nobody signs it, or none was decided on yet.
+/// The latest list of one who signs; `None` where nobody signs it, or none was decided on yet. One who may sign no lists any more has the last one that
+/// was decided on: clients that look for a list and find none let nobody in, or everybody.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -117,7 +158,7 @@ pub(super) async fn latest(
     let (lists, picture, signer, config, count) = {
         let state = memory.read();
         let Some(signing) = state.signing.get(&scope) else { return Ok(None) };
-        let Some((issuer, key)) = state.crl_signer(scope) else { return Ok(None) };
+        let Some((issuer, key)) = state.latest_crl_signer(scope) else { return Ok(None) };
         let urls = state.urls_of(issuer.id, &issuer.urls).unwrap_or_default();
         let lists = signing.lists.clone();
         let count = signing.revoked.len();

@@ -495,6 +495,16 @@ impl PkiState {
         with_keys.filter(|scope| self.crl_signer(*scope).is_some()).collect()
     }
 
+    /// Those who have keys and may sign no lists, by who signs together.
+    pub(super) fn without_lists(&self) -> impl Iterator<Item = (ListScope, Vec<IssuerId>)> {
+        self.issuers_by_scope.iter().filter_map(|(scope, ids)| {
+            let has_key =
+                |id: &&IssuerId| self.issuers.get(*id).is_some_and(|one| one.key.is_some());
+            let ids: Vec<IssuerId> = ids.iter().filter(has_key).copied().collect();
+            (!ids.is_empty() && self.crl_signer(*scope).is_none()).then_some((*scope, ids))
+        })
+    }
+
     /// The issuers of a name.
     pub(super) fn issuers_named(&self, subject: &[u8]) -> impl Iterator<Item = &Arc<Issuer>> {
         let ids = self.issuers_by_subject.get(subject).into_iter().flatten();
@@ -504,6 +514,12 @@ impl PkiState {
     /// Who signs for a scope: an issuer with a key that may.
     pub(super) fn crl_signer(&self, scope: ListScope) -> Option<(Arc<Issuer>, Arc<PkiKey>)> {
         self.signer(scope, |issuer| issuer.usage.signs_crls && issuer.certificate.may_sign_crls())
+    }
+
+    /// Who signed the latest list of a scope, though it may sign no other one by now.
+    pub(super) fn latest_crl_signer(&self, scope: ListScope) -> Option<(Arc<Issuer>, Arc<PkiKey>)> {
+        let once = || self.signer(scope, |issuer| issuer.certificate.may_sign_crls());
+        self.crl_signer(scope).or_else(once)
     }
 
     /// Who signs answers of OCSP for a scope.

@@ -28,6 +28,7 @@ mod acme;
 mod answer;
 #[cfg(test)]
 mod attacks;
+mod authority;
 mod ca_sign;
 mod certs;
 mod chain;
@@ -69,6 +70,7 @@ use kallisto_engine::{
     handler, row,
 };
 
+#[cfg(any(test, feature = "fuzz"))]
 pub use acme::read_hostile as read_hostile_acme;
 use wanted::{
     ALT_NAMES, COMMON_NAME, EXCLUDE_CN, FORMAT, IP_SANS, KEY_BITS, KEY_FORMAT, KEY_TYPE, NOT_AFTER,
@@ -77,6 +79,8 @@ use wanted::{
 };
 
 const REF: Field = field("ref", Text, "An issuer: its id, its name, or `default`.");
+const ISSUER_REF: Field =
+    field("issuer_ref", Text, "The issuer that signs: its id, its name, or `default`.");
 const ROLE: Field = field("role", Text, "The name of the role.");
 const KIND: Field = field("kind", Text, "`internal`, `exported` or `existing`.");
 const SERIAL_PATH: Field =
@@ -105,9 +109,10 @@ const EXT_KEY_USAGE: Field = field("ext_key_usage", Texts, "Extended key usages,
 const EXT_KEY_USAGE_OIDS: Field =
     field("ext_key_usage_oids", Texts, "Extended key usages, by number.");
 
-/// What every request for a CA takes.
-const GENERATE: &[Field] = with_subject_fields!(
-    [KIND],
+/// What every request for a CA takes, and what stands before it.
+macro_rules! ca_fields {
+    ($($before:expr),*) => { with_subject_fields!(
+    [$($before),*],
     [
         NOT_BEFORE_DURATION,
         FORMAT,
@@ -134,14 +139,13 @@ const GENERATE: &[Field] = with_subject_fields!(
         field("permitted_uri_domains", Texts, "Hosts of URIs that may be signed for."),
         field("excluded_uri_domains", Texts, "Hosts of URIs that may not."),
         field("add_basic_constraints", Flag, "Whether a request says that it is for a CA."),
-        REF,
         field("csr", Text, "The certificate request that is signed, in PEM."),
         field(
             "skid",
             Text,
             "The id of the key of the CA that is signed, in hexadecimal digits; SHA-1 of the key if empty."
         ),
-        field("use_csr_values", Flag, "Whether subject and names are those of the request."),
+        field("use_csr_values", Flag, "Whether subject, names, usages and extensions are those of the request."),
         field(
             "enforce_leaf_not_after_behavior",
             Flag,
@@ -155,7 +159,13 @@ const GENERATE: &[Field] = with_subject_fields!(
         field("street_address", Texts, "The street of the subject."),
         field("postal_code", Texts, "The postal code of the subject."),
     ]
-);
+)};
+}
+
+const GENERATE: &[Field] = ca_fields![KIND];
+const CROSS_SIGN: &[Field] = ca_fields![];
+const SIGN_CA: &[Field] = ca_fields![ISSUER_REF];
+const SIGN_CA_BY_ISSUER: &[Field] = ca_fields![REF];
 
 const ISSUER: &[Field] = &[
     REF,
@@ -183,13 +193,22 @@ const ISSUER_URLS: &[Field] = &[
     field("enable_templating", Flag, "Whether URLs are templates."),
 ];
 
-const SELF_ISSUED: &[Field] = &[
-    REF,
-    field("certificate", Text, "The certificate, in PEM."),
-    SIGNATURE_BITS,
-    USE_PSS,
-    field("require_matching_certificate_algorithms", Flag, "Whether both keys are of one type."),
-];
+/// What signing a CA that signed itself takes, and who signs.
+macro_rules! self_issued_fields {
+    ($issuer:expr) => {
+        &[
+            $issuer,
+            field("certificate", Text, "The certificate, in PEM."),
+            SIGNATURE_BITS,
+            USE_PSS,
+            field(
+                "require_matching_certificate_algorithms",
+                Flag,
+                "Whether both keys are of one type.",
+            ),
+        ]
+    };
+}
 
 const CRL_CONFIG: &[Field] = &[
     field("expiry", Seconds, "How long a list is good."),
@@ -227,71 +246,51 @@ const SIGN_LIST: &[Field] = &[
     field("extensions", FieldKind::Map, "Objects with `id`, `critical` and `value`."),
 ];
 
-const TIDY: &[Field] = &[
-    field("tidy_cert_store", Flag, "Whether certificates that ended are deleted."),
-    field(
-        "tidy_revoked_certs",
-        Flag,
-        "Whether revocations of certificates that ended are deleted.",
-    ),
-    field("tidy_revocation_list", Flag, "The same, by an older name."),
-    field("tidy_revoked_cert_issuer_associations", Flag, "Nothing: revocations know who signed."),
-    field("tidy_expired_issuers", Flag, "Whether issuers that ended are deleted."),
-    field("tidy_invalid_certs", Flag, "Whether records that are no certificates are deleted."),
-    field("tidy_move_legacy_ca_bundle", Flag, "Nothing: there is none."),
-    field("tidy_acme", Flag, "Whether ACME is tidied."),
-    field("tidy_cert_metadata", Flag, "Whether metadata of certificates that ended is deleted."),
-    field("safety_buffer", Seconds, "How long after its end a certificate is kept."),
-    field("issuer_safety_buffer", Seconds, "The same of issuers."),
-    field("acme_account_safety_buffer", Seconds, "The same of ACME's accounts."),
-    field("revoked_safety_buffer", Seconds, "The same of revocations."),
-    field("pause_duration", Seconds, "How long to wait between pages."),
-    field("page_size", Whole, "How many are looked at at a time."),
-    field("enabled", Flag, "Whether it happens by the clock."),
-    field("interval_duration", Seconds, "How often."),
-    field(
-        "maintain_stored_certificate_counts",
-        Flag,
-        "Whether certificates are counted; they are anyway.",
-    ),
-    field("publish_stored_certificate_count_metrics", Flag, "Whether counts are metrics."),
-];
-
 const CSR: Field = field("csr", Text, "The certificate request, in PEM.");
 const METADATA: Field =
     field("cert_metadata", Text, "What is kept with the certificate, in base 64.");
 
-/// What every request for a certificate by a role takes, and fields of one's own.
+/// What every request for a certificate by a role takes, with what the path names before it, and fields of one's own.
 macro_rules! leaf_fields {
-    ($($own:expr),*) => {
+    ([$($in_path:expr),*], [$($own:expr),*]) => {
         with_subject_fields!(
-            [ROLE, REF],
+            [$($in_path),*],
             [FORMAT, SERIAL, USER_IDS, REMOVE_ROOTS, METADATA, $($own),*]
         )
     };
 }
 
-const ISSUE: &[Field] = leaf_fields![KEY_FORMAT, KEY_TYPE, KEY_BITS];
-const SIGN: &[Field] = leaf_fields![CSR];
+const ISSUE: &[Field] = leaf_fields!([ROLE], [KEY_FORMAT, KEY_TYPE, KEY_BITS]);
+const ISSUE_BY_ISSUER: &[Field] = leaf_fields!([ROLE, REF], [KEY_FORMAT, KEY_TYPE, KEY_BITS]);
+const SIGN: &[Field] = leaf_fields!([ROLE], [CSR]);
+const SIGN_BY_ISSUER: &[Field] = leaf_fields!([ROLE, REF], [CSR]);
 
-const SIGN_VERBATIM: &[Field] = &[
-    ROLE,
-    REF,
-    CSR,
-    TTL,
-    NOT_AFTER,
-    NOT_BEFORE,
-    NOT_BEFORE_DURATION,
-    FORMAT,
-    SIGNATURE_BITS,
-    USE_PSS,
-    REMOVE_ROOTS,
-    METADATA,
-    field("key_usage", Texts, "Key usages, by name."),
-    EXT_KEY_USAGE,
-    EXT_KEY_USAGE_OIDS,
-    field("basic_constraints_valid_for_non_ca", Flag, "Whether it says that it is no CA's."),
-];
+/// What signing a request as it is takes; before it who signs, and by what role.
+macro_rules! verbatim_fields {
+    ($($before:expr),*) => {
+        &[
+            $($before,)*
+            CSR,
+            TTL,
+            NOT_AFTER,
+            NOT_BEFORE,
+            NOT_BEFORE_DURATION,
+            FORMAT,
+            SIGNATURE_BITS,
+            USE_PSS,
+            REMOVE_ROOTS,
+            METADATA,
+            field("key_usage", Texts, "Key usages, by name."),
+            EXT_KEY_USAGE,
+            EXT_KEY_USAGE_OIDS,
+            field(
+                "basic_constraints_valid_for_non_ca",
+                Flag,
+                "Whether it says that it is no CA's.",
+            ),
+        ]
+    };
+}
 
 static ROUTES: RouteRows<Handler> = RouteRows {
     name: "pki",
@@ -315,7 +314,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             row!("issuers/generate/intermediate/{kind}", GENERATE, {
                 Update => "Make a request for a CA elsewhere.", handler!(generate::generate_intermediate);
             }),
-            row!("intermediate/cross-sign", GENERATE, {
+            row!("intermediate/cross-sign", CROSS_SIGN, {
                 Update => "Make a request for a key that there is.", handler!(generate::cross_sign);
             }),
             row!("keys/generate/{kind}", GENERATE, {
@@ -335,25 +334,25 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             row!("issue/{role}", ISSUE, {
                 Update => "Issue a certificate with a new key.", handler!(issue::issue);
             }),
-            row!("issuer/{ref}/issue/{role}", ISSUE, {
+            row!("issuer/{ref}/issue/{role}", ISSUE_BY_ISSUER, {
                 Update => "Issue a certificate with a new key.", handler!(issue::issue);
             }),
             row!("sign/{role}", SIGN, {
                 Update => "Sign a certificate request.", handler!(issue::sign);
             }),
-            row!("issuer/{ref}/sign/{role}", SIGN, {
+            row!("issuer/{ref}/sign/{role}", SIGN_BY_ISSUER, {
                 Update => "Sign a certificate request.", handler!(issue::sign);
             }),
-            row!("sign-verbatim", SIGN_VERBATIM, {
+            row!("sign-verbatim", verbatim_fields![ISSUER_REF], {
                 Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
             }),
-            row!("sign-verbatim/{role}", SIGN_VERBATIM, {
+            row!("sign-verbatim/{role}", verbatim_fields![ROLE], {
                 Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
             }),
-            row!("issuer/{ref}/sign-verbatim", SIGN_VERBATIM, {
+            row!("issuer/{ref}/sign-verbatim", verbatim_fields![REF], {
                 Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
             }),
-            row!("issuer/{ref}/sign-verbatim/{role}", SIGN_VERBATIM, {
+            row!("issuer/{ref}/sign-verbatim/{role}", verbatim_fields![ROLE, REF], {
                 Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
             }),
         ],
@@ -502,16 +501,16 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             }),
         ],
         &[
-            row!("root/sign-intermediate", GENERATE, {
+            row!("root/sign-intermediate", SIGN_CA, {
                 Update => "Sign a CA.", handler!(ca_sign::sign_intermediate);
             }),
-            row!("issuer/{ref}/sign-intermediate", GENERATE, {
+            row!("issuer/{ref}/sign-intermediate", SIGN_CA_BY_ISSUER, {
                 Update => "Sign a CA.", handler!(ca_sign::sign_intermediate);
             }),
-            row!("root/sign-self-issued", SELF_ISSUED, {
+            row!("root/sign-self-issued", self_issued_fields!(ISSUER_REF), {
                 Update => "Sign a CA that signed itself.", handler!(ca_sign::sign_self_issued);
             } .with_sudo()),
-            row!("issuer/{ref}/sign-self-issued", SELF_ISSUED, {
+            row!("issuer/{ref}/sign-self-issued", self_issued_fields!(REF), {
                 Update => "Sign a CA that signed itself.", handler!(ca_sign::sign_self_issued);
             } .with_sudo()),
             row!("issuer/{ref}/sign-revocation-list", SIGN_LIST, {
@@ -537,10 +536,10 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Read => "Read how revocation is told.", handler!(settings::read_crl);
                 Update => "Set how revocation is told.", handler!(settings::write_crl);
             }),
-            row!("tidy", TIDY, { Update => "Delete what has ended.", handler!(tidy::start) }),
+            row!("tidy", tidy_settings::FIELDS, { Update => "Delete what has ended.", handler!(tidy::start) }),
             row!("tidy-status", &[], { Read => "Read how far that is.", handler!(tidy::status) }),
             row!("tidy-cancel", &[], { Update => "End it.", handler!(tidy::cancel) }),
-            row!("config/auto-tidy", TIDY, {
+            row!("config/auto-tidy", tidy_settings::FIELDS, {
                 Read => "Read what is deleted by the clock.", handler!(tidy_settings::read_auto);
                 Update => "Set what is deleted by the clock.", handler!(tidy_settings::write_auto);
             }),

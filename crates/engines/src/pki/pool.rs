@@ -114,9 +114,9 @@ pub(super) async fn run(context: EngineContext<'_>) -> Result<(), Error> {
 mod tests {
     use super::super::tests::{NOW, issue, parsed, with_root};
     use super::*;
-    use crate::testing::Mount;
+    use crate::testing::TestMount;
 
-    fn ready(mount: &Mount) -> usize {
+    fn ready(mount: &TestMount) -> usize {
         mount.memory::<Pki>().pool.len()
     }
 

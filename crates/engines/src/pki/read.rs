@@ -319,7 +319,9 @@ pub(super) async fn certificate(call: Call<'_>) -> Result<Response, Error> {
     let mut revoked_ns = 0;
     let mut issuer_id = None;
     let mut modified = structure_modified(&call)?;
-    let text = match named(&call)? {
+    let named = named(&call)?;
+    let is_chain = matches!(named, NamedCertificate::CaChain);
+    let text = match named {
         NamedCertificate::Ca => issuer(&call, "default")?.pem(),
         NamedCertificate::CaChain => chain_pem(&call, &issuer(&call, "default")?)?,
         NamedCertificate::List(which) => {
@@ -335,7 +337,9 @@ pub(super) async fn certificate(call: Call<'_>) -> Result<Response, Error> {
                 let record = record.decode(|bytes| RevocationRecord::decode(serial, bytes))?;
                 revoked_ns = record.revoked.at_ns;
                 let state = memory.read();
-                issuer_id = state.issuers_of(record.scope).next().map(|one| one.id);
+                let deleted = state.signing.get(&record.scope).map(|one| one.lists.last_issuer);
+                let issuer = state.issuers_of(record.scope).next().map(|one| one.id);
+                issuer_id = issuer.or_else(|| deleted.flatten());
             }
             pem::write(Label::Certificate, &der)
         }
@@ -350,6 +354,9 @@ pub(super) async fn certificate(call: Call<'_>) -> Result<Response, Error> {
         ("revocation_time", at.as_second().into()),
         ("revocation_time_rfc3339", rfc3339.into()),
     ]);
+    if is_chain {
+        data.insert("ca_chain".to_owned(), data["certificate"].clone());
+    }
     if let Some(id) = issuer_id {
         data.insert("issuer_id".to_owned(), id.to_string().into());
     }

@@ -138,7 +138,13 @@ async fn revoke_subject(call: &Call<'_>, subject: &RevokeSubject) -> Result<Resp
         ("revocation_time_rfc3339", at.to_string().into()),
         ("state", "revoked".into()),
     ]);
-    Ok(answer::data(data, Vec::new()))
+    let memory: &Pki = call.memory()?;
+    let state = memory.read();
+    let unsigned = match state.crl.rebuilds_itself {
+        true => None,
+        false => lists::warn_of_unsigned_of(&state, subject.scope),
+    };
+    Ok(answer::data(data, unsigned.into_iter().collect()))
 }
 
 /// Revokes a certificate for a reason (RFC 5280, 5.3.1). When it was revoked, in nanoseconds since 1970; `None` if it has expired, and what has expired
@@ -154,7 +160,7 @@ pub(super) async fn revoke_for(
     let memory: &Pki = call.memory()?;
     let certificate = &subject.certificate;
     let now = call.now;
-    let rebuilds_itself = {
+    {
         let state = memory.read();
         let own = state.issuers_of(subject.scope).find(|issuer| {
             issuer.certificate.serial == certificate.serial
@@ -170,8 +176,7 @@ pub(super) async fn revoke_for(
         if certificate.not_after < now.as_second() && !state.crl.allows_expired {
             return Ok(None);
         }
-        state.crl.rebuilds_itself
-    };
+    }
     let stored = (!subject.is_stored).then(|| {
         let not_after = certificate.not_after;
         let certificate =
@@ -179,9 +184,9 @@ pub(super) async fn revoke_for(
         certificate.encode()
     });
     let at = enter(&call.storage, subject, (now, reason), stored).await?;
-    if !rebuilds_itself && at.is_new {
-        lists::decide_complete(&call.storage, subject.scope, at.revoked.after, now.as_second())
-            .await?;
+    if at.is_new {
+        let (of, after) = ((&call.storage, memory), at.revoked.after);
+        lists::decide_for_revocation(of, subject.scope, after, now.as_second()).await?;
     }
     Ok(Some(at.revoked.at_ns))
 }
@@ -278,10 +283,9 @@ pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
         let memory: &dyn std::any::Any = memory;
         memory.downcast_ref::<Pki>()
     });
-    let rebuilds_itself = memory.is_some_and(|memory| memory.read().crl.rebuilds_itself);
-    if entered.is_new && !rebuilds_itself {
-        let now = call.now.as_second();
-        lists::decide_complete(&call.storage, subject.scope, entered.revoked.after, now).await?;
+    if let Some(memory) = memory.filter(|_| entered.is_new) {
+        let (of, after) = ((&call.storage, memory), entered.revoked.after);
+        lists::decide_for_revocation(of, subject.scope, after, call.now.as_second()).await?;
     }
     Ok(())
 }

@@ -166,6 +166,8 @@ pub(super) struct Lists {
     pub(super) delta_at: i64,
     /// Whether certificates were issued that are not stored.
     pub(super) has_unstored: bool,
+    /// The issuer that was deleted last.
+    pub(super) last_issuer: Option<IssuerId>,
 }
 
 impl Lists {
@@ -178,6 +180,7 @@ impl Lists {
             ("delta", self.delta.into()),
             ("delta_at", self.delta_at.into()),
             ("has_unstored", self.has_unstored.into()),
+            ("last_issuer", self.last_issuer.map_or_else(String::new, |id| id.to_string()).into()),
         ]);
         kallisto_api::Json::Object(map).to_text()
     }
@@ -194,6 +197,7 @@ impl Lists {
             delta: number("delta")?,
             delta_at: given.whole("delta_at", 0).ok()?,
             has_unstored: given.flag("has_unstored", false).ok()?,
+            last_issuer: IssuerId::parse(&given.text("last_issuer").ok()?),
         })
     }
 
@@ -208,7 +212,14 @@ impl Lists {
             delta: number,
             delta_at: now,
             has_unstored: self.has_unstored,
+            last_issuer: self.last_issuer,
         }
+    }
+
+    /// The same with a new complete list that has nothing which ended by a time, so that what ended by then can be forgotten.
+    pub(super) fn without_ended(&self, ended: i64, now: i64) -> Self {
+        let next = self.with_complete(now);
+        Self { before_at: next.before_at.max(ended.saturating_add(1)), ..next }
     }
 
     /// The same with a new delta.
@@ -220,6 +231,11 @@ impl Lists {
     /// Whether the latest complete list has a certificate.
     pub(super) fn complete_has(&self, revoked: &RevokedCertificate) -> bool {
         revoked.after < self.complete && revoked.not_after >= self.before_at
+    }
+
+    /// Whether it was on a complete list, and no later list has it: then no list changes when it is forgotten.
+    pub(super) const fn are_done_with(&self, revoked: &RevokedCertificate) -> bool {
+        revoked.after < self.complete && revoked.not_after < self.before_at
     }
 
     /// Whether the latest delta has it.

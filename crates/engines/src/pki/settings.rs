@@ -7,6 +7,7 @@ use kallisto_engine::Call;
 use super::answer;
 use super::config::{ClusterUrls, CrlConfig};
 use super::given::{GivenFields, object};
+use super::ids::IssuerId;
 use super::issuer::UrlSettings;
 use super::lists;
 use super::memory::{CLUSTER, CRL, Pki, PkiState, URLS};
@@ -32,33 +33,35 @@ pub(super) async fn write_urls(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let given = GivenFields::of(&body);
     let memory: &Pki = call.memory()?;
-    let urls = call.storage.transact(URLS, |transaction| {
-        let mut urls = match transaction.get(URLS)? {
+    let written = call.storage.transact(URLS, |transaction| {
+        let known = match transaction.get(URLS)? {
             None => UrlSettings::default(),
             Some(record) => record.decode(super::memory::decode_urls)?,
         };
+        let mut urls = known.clone();
         urls.update(given, "enable_templating")?;
         transaction.put(URLS, text(urls_shown(&urls)))?;
-        Ok(urls)
+        Ok((known, urls))
     });
-    let urls = urls.await?;
+    let (known, urls) = written.await?;
+    // Complete lists say where deltas are.
+    let deltas = |settings: &UrlSettings| settings.urls.delta_crl_distribution_points.clone();
+    if (deltas(&known), known.are_templates) != (deltas(&urls), urls.are_templates) {
+        lists::decide_all(&call).await?;
+    }
     let state = memory.read();
-    let warnings = match templates_fail(&state, &urls) {
-        Some(why) => vec![format!(
-            "issuance may fail: {why}\n\nConsider setting the cluster-local address if it is not \
-             already set."
-        )],
-        None => Vec::new(),
-    };
+    let nobody = IssuerId::parse("00000000-0000-0000-0000-000000000000");
+    let warnings = nobody.and_then(|id| templates_fail(&state, id, &urls)).into_iter().collect();
     Ok(answer::data(urls_shown(&urls), warnings))
 }
 
-fn templates_fail(state: &PkiState, urls: &UrlSettings) -> Option<String> {
-    let id = super::ids::IssuerId::parse("00000000-0000-0000-0000-000000000000")?;
-    match state.urls_of(id, urls) {
-        Err(Error::Invalid(why)) => Some(why),
-        _ => None,
-    }
+/// What is said of templates that cannot be filled as yet.
+pub(super) fn templates_fail(state: &PkiState, id: IssuerId, urls: &UrlSettings) -> Option<String> {
+    let Err(Error::Invalid(why)) = state.urls_of(id, urls) else { return None };
+    Some(format!(
+        "issuance may fail: {why}\n\nConsider setting the cluster-local address if it is not \
+         already set."
+    ))
 }
 
 pub(super) async fn read_cluster(call: Call<'_>) -> Result<Response, Error> {
@@ -75,9 +78,14 @@ pub(super) async fn write_cluster(call: Call<'_>) -> Result<Response, Error> {
         };
         let cluster = known.update(GivenFields::of(&body))?;
         transaction.put(CLUSTER, text(cluster.shown()))?;
-        Ok(cluster)
+        Ok((known != cluster, cluster))
     });
-    Ok(answer::data(cluster.await?.shown(), Vec::new()))
+    let (differs, cluster) = cluster.await?;
+    // Templates of where deltas are, which complete lists say, are filled with these.
+    if differs {
+        lists::decide_all(&call).await?;
+    }
+    Ok(answer::data(cluster.shown(), Vec::new()))
 }
 
 pub(super) async fn read_crl(call: Call<'_>) -> Result<Response, Error> {
@@ -99,6 +107,7 @@ pub(super) async fn write_crl(call: Call<'_>) -> Result<Response, Error> {
             Ok((known, config))
         })
         .await?;
+    let mut warnings = Vec::new();
     // What lists say depends on these: there are new ones.
     let differs = before.is_disabled != after.is_disabled
         || before.expiry_secs != after.expiry_secs
@@ -106,14 +115,16 @@ pub(super) async fn write_crl(call: Call<'_>) -> Result<Response, Error> {
         || before.has_deltas != after.has_deltas;
     if differs {
         lists::decide_all(&call).await?;
+        warnings = lists::warn_of_unsigned(&call)?;
     }
-    Ok(answer::data(after.shown(), Vec::new()))
+    Ok(answer::data(after.shown(), warnings))
 }
 
 /// Lets there be new lists of everybody who signs.
 pub(super) async fn rotate_crl(call: Call<'_>) -> Result<Response, Error> {
     lists::decide_all(&call).await?;
-    Ok(answer::data(object([("success", true.into())]), Vec::new()))
+    let warnings = lists::warn_of_unsigned(&call)?;
+    Ok(answer::data(object([("success", true.into())]), warnings))
 }
 
 pub(super) async fn rotate_delta(call: Call<'_>) -> Result<Response, Error> {

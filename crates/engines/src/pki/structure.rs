@@ -68,6 +68,18 @@ pub(super) fn note_change(transaction: &mut Transaction<'_>, now: i64) -> Result
     put_generation(transaction, generation + 1, now)
 }
 
+/// Writes which issuer of a scope was deleted last: answers about what it signed go on naming it.
+pub(super) fn note_last_issuer(
+    transaction: &mut Transaction<'_>,
+    scope: ListScope,
+    id: IssuerId,
+) -> Result<(), Error> {
+    let name = lists_record(scope);
+    let Some(record) = transaction.get(&name)? else { return Ok(()) };
+    let lists = Lists { last_issuer: Some(id), ..record.decode(Lists::decode)? };
+    transaction.put(&name, lists.encode())
+}
+
 /// Writes that there is a new generation, since `now` or, where the one before is as young or of a clock that was ahead, since a second after that.
 fn put_generation(
     transaction: &mut Transaction<'_>,
@@ -105,8 +117,8 @@ impl StructureChange<'_, '_> {
         let known = self.state.signing.get(&issuer.scope);
         let has_lists = known.is_some_and(|signing| signing.lists.number > 0);
         if !has_lists && self.made.insert(issuer.scope, ()).is_none() {
-            let has_unstored = known.is_some_and(|signing| signing.lists.has_unstored);
-            let lists = Lists { has_unstored, ..Lists::default() }.with_complete(self.now);
+            let lists = known.map(|signing| signing.lists.clone()).unwrap_or_default();
+            let lists = lists.with_complete(self.now);
             self.transaction.put(&lists_record(issuer.scope), lists.encode())?;
         }
         Ok(())
@@ -115,6 +127,16 @@ impl StructureChange<'_, '_> {
     /// Replaces an issuer.
     pub(super) fn put_issuer(&mut self, issuer: &Issuer) -> Result<(), Error> {
         self.transaction.put(&issuer_record(issuer.id), issuer.encode())
+    }
+
+    /// Lets there be new lists of who signs in a scope.
+    pub(super) fn renew_lists(&mut self, scope: ListScope) -> Result<(), Error> {
+        let name = lists_record(scope);
+        if let Some(record) = self.transaction.get(&name)? {
+            let lists = record.decode(Lists::decode)?.with_complete(self.now);
+            self.transaction.put(&name, lists.encode())?;
+        }
+        Ok(())
     }
 
     /// Stores a certificate, if it is not stored.
@@ -136,6 +158,9 @@ impl StructureChange<'_, '_> {
     pub(super) fn delete_issuer(&mut self, id: IssuerId) -> Result<(), Error> {
         if self.issuers.default == Some(id) {
             self.issuers.default = None;
+        }
+        if let Some(issuer) = self.state.issuers.get(&id) {
+            note_last_issuer(self.transaction, issuer.scope, id)?;
         }
         self.transaction.delete(&issuer_record(id))
     }

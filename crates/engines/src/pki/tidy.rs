@@ -3,6 +3,8 @@
 //! What is being tidied, how far it is and what was deleted is one record, so that it goes on after a change of leader or a crash where it was, and anyone
 //! sees it. The job does some pages at each pass; the request that starts it does the first ones.
 
+use std::collections::BTreeMap;
+
 use kallisto_api::json::{Json, Map};
 use kallisto_api::response::Logical;
 use kallisto_api::{Error, Fields, Response};
@@ -12,9 +14,13 @@ use kallisto_pki::Serial;
 use kallisto_pki::certificate::ParsedCertificate;
 
 use super::given::{GivenFields, object};
-use super::memory::{Pki, TIDY};
-use super::revoked::{RevocationRecord, StoredCertificate, certificate_record, revoked_record};
-use super::structure::note_change;
+use super::ids::{IssuerId, ListScope};
+use super::lists;
+use super::memory::{Pki, PkiState, TIDY};
+use super::revoked::{
+    Lists, RevocationRecord, StoredCertificate, certificate_record, revoked_record,
+};
+use super::structure::{note_change, note_last_issuer};
 use super::tidy_settings::{Auto, OPERATIONS, TidyWhat};
 use super::{acme, answer, metadata};
 
@@ -93,31 +99,32 @@ impl TidyProgress {
     }
 
     fn decode(stored: &Stored) -> Result<Self, Error> {
-        let map = stored.object()?;
-        let given = GivenFields(Fields::new(&map));
-        let number = |name: &str| given.whole(name, 0);
-        Ok(Self {
-            state: given.text("state")?,
-            what: TidyWhat::default().update(given)?,
-            is_auto: given.flag("is_auto", false)?,
-            phase: match given.text("phase")?.as_str() {
-                "certificates" => Some(TidyPhase::Certificates),
-                "metadata" => Some(TidyPhase::Metadata),
-                "revoked" => Some(TidyPhase::Revoked),
-                "issuers" => Some(TidyPhase::Issuers),
-                "acme" => Some(TidyPhase::Acme),
-                _ => None,
-            },
-            after: given.text("after")?,
-            started_at: number("started_at")?,
-            finished_at: number("finished_at")?,
-            next_at: number("next_at")?,
-            auto_finished_at: number("auto_finished_at")?,
-            certificates_deleted: number("certificates_deleted")?,
-            revoked_deleted: number("revoked_deleted")?,
-            issuers_deleted: number("issuers_deleted")?,
-            invalid_found: number("invalid_found")?,
-            acme_accounts_deleted: number("acme_accounts_deleted")?,
+        stored.decode_object(|map| {
+            let given = GivenFields(Fields::new(map));
+            let number = |name: &str| given.whole(name, 0);
+            Ok(Self {
+                state: given.text("state")?,
+                what: TidyWhat::default().update(given)?,
+                is_auto: given.flag("is_auto", false)?,
+                phase: match given.text("phase")?.as_str() {
+                    "certificates" => Some(TidyPhase::Certificates),
+                    "metadata" => Some(TidyPhase::Metadata),
+                    "revoked" => Some(TidyPhase::Revoked),
+                    "issuers" => Some(TidyPhase::Issuers),
+                    "acme" => Some(TidyPhase::Acme),
+                    _ => None,
+                },
+                after: given.text("after")?,
+                started_at: number("started_at")?,
+                finished_at: number("finished_at")?,
+                next_at: number("next_at")?,
+                auto_finished_at: number("auto_finished_at")?,
+                certificates_deleted: number("certificates_deleted")?,
+                revoked_deleted: number("revoked_deleted")?,
+                issuers_deleted: number("issuers_deleted")?,
+                invalid_found: number("invalid_found")?,
+                acme_accounts_deleted: number("acme_accounts_deleted")?,
+            })
         })
     }
 
@@ -165,7 +172,7 @@ impl TidyProgress {
     }
 
     /// What is told of it.
-    fn shown(&self, state: &super::memory::PkiState) -> Map {
+    fn shown(&self, state: &PkiState) -> Map {
         let time = |at: i64| match at {
             0 => Json::Null,
             at => super::revoke::timestamp(at.saturating_mul(1_000_000_000)).to_string().into(),
@@ -311,15 +318,23 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
         };
         let mut after = before.clone();
         let mut deletes = Vec::new();
+        let (mut listed, mut gone) = (LeftLists::new(), Vec::new());
         match phase {
             TidyPhase::Certificates => certificates(storage, now, &mut after, &mut deletes)?,
             TidyPhase::Metadata => metadata(storage, now, &mut after, &mut deletes)?,
-            TidyPhase::Revoked => revoked(storage, now, &mut after, &mut deletes)?,
-            TidyPhase::Issuers => issuers(memory, now, &mut after, &mut deletes),
+            TidyPhase::Revoked => {
+                revoked(storage, memory, now, (&mut after, &mut deletes, &mut listed))?;
+            }
+            TidyPhase::Issuers => gone = issuers(memory, now, &mut after, &mut deletes),
             TidyPhase::Acme => acme_accounts(storage, now, &mut after, &mut deletes)?,
         }
         if after.phase.is_some() && after.what.pause_secs > 0 {
             after.next_at = now.saturating_add(after.what.pause_secs);
+        }
+        // Before anything is deleted, so that no list of a number ever says two things.
+        for (scope, ended) in listed {
+            let without = move |lists: &Lists| Some(lists.without_ended(ended, now));
+            lists::decide(storage, scope, without).await?;
         }
         storage
             .transact(TIDY, |transaction| {
@@ -331,6 +346,9 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
                 }
                 if phase == TidyPhase::Issuers && !deletes.is_empty() {
                     note_change(transaction, now)?;
+                    for (scope, id) in &gone {
+                        note_last_issuer(transaction, *scope, *id)?;
+                    }
                 }
                 for name in &deletes {
                     transaction.delete(name)?;
@@ -426,11 +444,14 @@ fn metadata(
     Ok(())
 }
 
+/// When the last of what is deleted ended, of each whose latest lists may have it.
+type LeftLists = BTreeMap<ListScope, i64>;
+
 fn revoked(
     storage: &Storage<'_>,
+    memory: &Pki,
     now: i64,
-    progress: &mut TidyProgress,
-    deletes: &mut Vec<String>,
+    (progress, deletes, listed): (&mut TidyProgress, &mut Vec<String>, &mut LeftLists),
 ) -> Result<(), Error> {
     let found = match progress.what.revoked {
         true => names(storage, "revoked/", progress)?,
@@ -440,8 +461,17 @@ fn revoked(
         let Some(serial) = Serial::parse(name) else { continue };
         let Some(stored) = storage.get(&revoked_record(&serial))? else { continue };
         let Some(record) = RevocationRecord::decode(serial, &stored.value) else { continue };
-        let ended = record.revoked.not_after.saturating_add(progress.what.revoked_buffer_secs);
+        let not_after = record.revoked.not_after;
+        let ended = not_after.saturating_add(progress.what.revoked_buffer_secs);
         if ended < now {
+            match fate(&memory.read(), &record) {
+                RevocationFate::Kept => continue,
+                RevocationFate::LeavesLists => {
+                    let last = listed.entry(record.scope).or_insert(not_after);
+                    *last = not_after.max(*last);
+                }
+                RevocationFate::Forgotten => {}
+            }
             deletes.push(revoked_record(&serial));
             let certificate = certificate_record(&serial);
             if storage.get(&certificate)?.is_some() {
@@ -457,8 +487,39 @@ fn revoked(
     Ok(())
 }
 
+/// What becomes of a revocation of what ended.
+enum RevocationFate {
+    /// It stays until there is a complete list without it, which is not made for it alone.
+    Kept,
+    /// There is a new complete list without it.
+    LeavesLists,
+    /// No list has it.
+    Forgotten,
+}
+
+fn fate(state: &PkiState, record: &RevocationRecord) -> RevocationFate {
+    let lists = state.signing.get(&record.scope).map(|signing| &signing.lists);
+    match lists {
+        Some(lists) if !lists.are_done_with(&record.revoked) => {}
+        _ => return RevocationFate::Forgotten,
+    }
+    if state.crl_signer(record.scope).is_some() && !state.crl.rebuilds_itself {
+        RevocationFate::LeavesLists
+    } else if state.latest_crl_signer(record.scope).is_some() {
+        RevocationFate::Kept
+    } else {
+        RevocationFate::Forgotten
+    }
+}
+
 /// Issuers that ended long ago, but for the default one.
-fn issuers(memory: &Pki, now: i64, progress: &mut TidyProgress, deletes: &mut Vec<String>) {
+fn issuers(
+    memory: &Pki,
+    now: i64,
+    progress: &mut TidyProgress,
+    deletes: &mut Vec<String>,
+) -> Vec<(ListScope, IssuerId)> {
+    let mut gone = Vec::new();
     if progress.what.expired_issuers {
         let state = memory.read();
         for issuer in state.issuers.values() {
@@ -467,11 +528,13 @@ fn issuers(memory: &Pki, now: i64, progress: &mut TidyProgress, deletes: &mut Ve
             let is_default = state.issuer_defaults.default == Some(issuer.id);
             if ended < now && !is_default {
                 deletes.push(super::revoked::issuer_record(issuer.id));
+                gone.push((issuer.scope, issuer.id));
                 progress.issuers_deleted += 1;
             }
         }
     }
     progress.next_phase(now);
+    gone
 }
 
 /// Accounts of ACME that nothing is left of. Their orders are deleted by themselves.

@@ -2,6 +2,8 @@
 
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Response, Span};
+use kallisto_engine::FieldKind::{Flag, Span as Seconds, Whole};
+use kallisto_engine::route::{Field, field};
 use kallisto_engine::{Call, Storage, Stored};
 
 use super::answer;
@@ -11,6 +13,37 @@ use super::memory::AUTO_TIDY;
 /// The operations, as refusals name them.
 pub(super) const OPERATIONS: &str = "(tidy_cert_store / tidy_revoked_certs / tidy_invalid_certs / \
      tidy_revoked_cert_issuer_associations / tidy_expired_issuers / tidy_move_legacy_ca_bundle / tidy_acme)";
+
+/// What requests about it take.
+pub(super) const FIELDS: &[Field] = &[
+    field("tidy_cert_store", Flag, "Whether certificates that ended are deleted."),
+    field(
+        "tidy_revoked_certs",
+        Flag,
+        "Whether revocations of certificates that ended are deleted.",
+    ),
+    field("tidy_revocation_list", Flag, "The same, by an older name."),
+    field("tidy_revoked_cert_issuer_associations", Flag, "Nothing: revocations know who signed."),
+    field("tidy_expired_issuers", Flag, "Whether issuers that ended are deleted."),
+    field("tidy_invalid_certs", Flag, "Whether records that are no certificates are deleted."),
+    field("tidy_move_legacy_ca_bundle", Flag, "Nothing: there is none."),
+    field("tidy_acme", Flag, "Whether ACME is tidied."),
+    field("tidy_cert_metadata", Flag, "Whether metadata of certificates that ended is deleted."),
+    field("safety_buffer", Seconds, "How long after its end a certificate is kept."),
+    field("issuer_safety_buffer", Seconds, "The same of issuers."),
+    field("acme_account_safety_buffer", Seconds, "The same of ACME's accounts."),
+    field("revoked_safety_buffer", Seconds, "The same of revocations."),
+    field("pause_duration", Seconds, "How long to wait between pages."),
+    field("page_size", Whole, "How many are looked at at a time."),
+    field("enabled", Flag, "Whether it happens by the clock."),
+    field("interval_duration", Seconds, "How often."),
+    field(
+        "maintain_stored_certificate_counts",
+        Flag,
+        "Whether certificates are counted; they are anyway.",
+    ),
+    field("publish_stored_certificate_count_metrics", Flag, "Whether counts are metrics."),
+];
 
 /// What is tidied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,7 +239,7 @@ impl Auto {
     }
 
     fn decode(stored: &Stored) -> Result<Self, Error> {
-        Self::default().update(GivenFields(Fields::new(&stored.object()?)))
+        stored.decode_object(|map| Self::default().update(GivenFields(Fields::new(map))))
     }
 }
 

@@ -312,7 +312,7 @@ impl Bounds<'_> {
         let role_ttl = self.role.map_or(0, |role| role.ttl);
         let wanted = [ttl, role_ttl, secs(self.mount_default_secs)];
         let wanted = wanted.into_iter().find(|ttl| *ttl > 0).unwrap_or(0);
-        if wanted > most && self.role.is_none() {
+        if wanted > most {
             let go = |secs| Span::from_secs(secs).map_or_else(String::new, Span::to_go);
             warnings.push(format!(
                 "TTL {:?} is longer than permitted maxTTL {:?}, so maxTTL is being used",

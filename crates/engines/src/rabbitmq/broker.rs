@@ -122,7 +122,7 @@ impl Broker {
         let found = found.ok_or_else(|| {
             Error::invalid("the broker is not configured: write config/connection first")
         })?;
-        Ok(Self { revision: found.version.0, ..Self::read(&found.object()?)? })
+        Ok(Self { revision: found.version.0, ..found.decode_object(Self::read)? })
     }
 }
 

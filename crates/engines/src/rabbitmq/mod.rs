@@ -14,6 +14,8 @@
 
 mod broker;
 mod role;
+#[cfg(test)]
+mod tests;
 
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Response};
@@ -78,9 +80,10 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
 /// How long users live, in seconds: at first, and at the most.
 fn lease_secs(storage: &Storage<'_>) -> Result<RoleTtl, Error> {
     let Some(found) = storage.get(LEASE)? else { return Ok(RoleTtl::default()) };
-    let map = found.object()?;
-    let secs = |name: &str| span_secs(Fields::new(&map), name);
-    Ok(RoleTtl { default_secs: secs("ttl")?, max_secs: secs("max_ttl")? })
+    found.decode_object(|map| {
+        let secs = |name: &str| span_secs(Fields::new(map), name);
+        Ok(RoleTtl { default_secs: secs("ttl")?, max_secs: secs("max_ttl")? })
+    })
 }
 
 fn span_secs(fields: Fields<'_>, name: &str) -> Result<u64, Error> {

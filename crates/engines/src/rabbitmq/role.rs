@@ -109,10 +109,12 @@ fn record_name(name: &str) -> String {
 }
 
 fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<BrokerRole>, Error> {
-    let Some(found) = context.storage.get(&record_name(name))? else { return Ok(None) };
-    let mut role = BrokerRole::default();
-    role.take(Fields::new(&found.object()?))?;
-    Ok(Some(role))
+    let found = context.storage.get(&record_name(name))?;
+    let decode = |map: &Map| {
+        let mut role = BrokerRole::default();
+        role.take(Fields::new(map)).map(|()| role)
+    };
+    found.map(|found| found.decode_object(decode)).transpose()
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {

@@ -115,7 +115,7 @@ pub(crate) fn find<R: RotatedRecord>(
     context: &EngineContext<'_>,
     key: &str,
 ) -> Result<Option<R>, Error> {
-    context.storage.get(key)?.map(|found| R::decode(&found.object()?)).transpose()
+    context.storage.get(key)?.map(|found| found.decode_object(R::decode)).transpose()
 }
 
 /// A step that was begun: of which record, as it is then.
@@ -137,7 +137,7 @@ async fn plan<R: RotatedRecord>(
     let taken_up = context.now.as_second() + taken_up_secs;
     let planned = context.storage.transact(key, |transaction| {
         let Some(found) = transaction.get(key)? else { return Ok(None) };
-        let mut record = R::decode(&found.object()?)?;
+        let mut record = found.decode_object(R::decode)?;
         if !is_meant(&record) {
             return Ok(None);
         }
@@ -164,7 +164,7 @@ async fn settle<R: RotatedRecord>(
     let (now, rotated) = (context.now.as_second(), context.now.to_string());
     let settling = context.storage.transact(key, |transaction| {
         let Some(found) = transaction.get(key)? else { return Ok(None) };
-        let mut record = R::decode(&found.object()?)?;
+        let mut record = found.decode_object(R::decode)?;
         if record.change().pending.is_empty() || record.change().number != number {
             return Ok(None);
         }
@@ -281,7 +281,7 @@ pub(crate) async fn put_off<R: RotatedRecord>(
     let now = context.now.as_second();
     let putting_off = context.storage.transact(key, |transaction| {
         let Some(found) = transaction.get(key)? else { return Ok(()) };
-        let mut record = R::decode(&found.object()?)?;
+        let mut record = found.decode_object(R::decode)?;
         record.change_mut().put_off(why, now);
         transaction.put(key, record.encode())
     });

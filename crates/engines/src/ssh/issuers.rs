@@ -217,6 +217,9 @@ pub(super) async fn purge(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn read_config(call: Call<'_>) -> Result<Response, Error> {
     let default = call.memory::<SshMemory>()?.read().config.default.clone();
+    if default.is_empty() {
+        return Err(Error::invalid("no default issuer currently configured"));
+    }
     Ok(Response::data(&Json::object([("default", default.into())])))
 }
 

@@ -8,21 +8,21 @@ use kallisto_auth::Operation::{Delete, Read, Update};
 
 use super::ENGINE;
 use super::tests::{NOW, ask, refusal};
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 /// A mount with the role `otp` for hosts in 10/8, but for those in 10.1/16.
-pub(super) fn with_otp() -> Mount {
-    let mount = Mount::new(&ENGINE);
+pub(super) fn with_otp() -> TestMount {
+    let mount = TestMount::new(&ENGINE);
     let body = r#"{"key_type":"otp","default_user":"ubuntu","cidr_list":"10.0.0.0/8,127.0.0.1/32","exclude_cidr_list":"10.1.0.0/16","allowed_users":"bob, alice","port":2222}"#;
     ask(&mount, "roles/otp", body).unwrap();
     mount
 }
 
-fn creds(mount: &Mount, body: &str) -> Result<Map, Error> {
+fn creds(mount: &TestMount, body: &str) -> Result<Map, Error> {
     ask(mount, "creds/otp", body)
 }
 
-fn verify(mount: &Mount, at: i64, otp: &str) -> Result<Map, Error> {
+fn verify(mount: &TestMount, at: i64, otp: &str) -> Result<Map, Error> {
     mount.ask(at, Update, "verify", &format!(r#"{{"otp":"{otp}"}}"#))
 }
 
@@ -33,9 +33,9 @@ fn a_one_time_password_is_good_once_and_until_its_lease_ends() {
     for (name, value) in
         [("ip", "10.2.3.4"), ("key_type", "otp"), ("port", "2222"), ("username", "ubuntu")]
     {
-        assert_eq!(Mount::text(&made, name), value);
+        assert_eq!(TestMount::text(&made, name), value);
     }
-    let otp = Mount::text(&made, "key");
+    let otp = TestMount::text(&made, "key");
     for spelled in [
         format!(" {otp}"),
         format!("{otp} "),
@@ -49,16 +49,17 @@ fn a_one_time_password_is_good_once_and_until_its_lease_ends() {
     }
     let taken = verify(&mount, NOW, &otp).unwrap();
     for (name, value) in [("ip", "10.2.3.4"), ("role_name", "otp"), ("username", "ubuntu")] {
-        assert_eq!(Mount::text(&taken, name), value);
+        assert_eq!(TestMount::text(&taken, name), value);
     }
     assert_eq!(refusal(verify(&mount, NOW, &otp)), "OTP not found");
     assert_eq!(refusal(ask(&mount, "verify", "{}")), "OTP not found");
     let echo = verify(&mount, NOW, "verify-echo-request").unwrap();
-    assert_eq!(Mount::text(&echo, "message"), "verify-echo-response");
+    assert_eq!(TestMount::text(&echo, "message"), "verify-echo-response");
     // Its lease ends it, late or in time.
-    let otp = Mount::text(&creds(&mount, r#"{"ip":"10.2.3.4","username":"bob"}"#).unwrap(), "key");
+    let otp =
+        TestMount::text(&creds(&mount, r#"{"ip":"10.2.3.4","username":"bob"}"#).unwrap(), "key");
     assert_eq!(refusal(verify(&mount, NOW + 3600, &otp)), "OTP not found");
-    let otp = Mount::text(&creds(&mount, r#"{"ip":"10.2.3.4"}"#).unwrap(), "key");
+    let otp = TestMount::text(&creds(&mount, r#"{"ip":"10.2.3.4"}"#).unwrap(), "key");
     for _ in 0..2 {
         mount.end_lease(NOW, "ssh/creds/otp", mount.leased().last().unwrap()).unwrap();
     }
@@ -70,7 +71,7 @@ fn a_one_time_password_is_good_once_and_until_its_lease_ends() {
 fn of_64_who_show_a_one_time_password_at_once_one_is_told_that_it_is_good() {
     let mount = with_otp();
     for _ in 0..20 {
-        let otp = Mount::text(&creds(&mount, r#"{"ip":"10.2.3.4"}"#).unwrap(), "key");
+        let otp = TestMount::text(&creds(&mount, r#"{"ip":"10.2.3.4"}"#).unwrap(), "key");
         let good = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..64 {
@@ -109,7 +110,7 @@ fn hosts_and_users_of_one_time_passwords_are_those_of_the_role() {
         "Role \"nope\" not found"
     );
     let made = creds(&mount, r#"{"ip":"::ffff:10.2.3.4","username":"alice"}"#).unwrap();
-    assert_eq!(Mount::text(&made, "ip"), "10.2.3.4");
+    assert_eq!(TestMount::text(&made, "ip"), "10.2.3.4");
     // A role for any address leaves out what it leaves out all the same.
     assert_eq!(refusal(ask(&mount, "config/zeroaddress", "{}")), "Missing roles");
     let refused = refusal(ask(&mount, "config/zeroaddress", r#"{"roles":"otp,none"}"#));
@@ -120,7 +121,7 @@ fn hosts_and_users_of_one_time_passwords_are_those_of_the_role() {
     assert_eq!(refusal(creds(&mount, r#"{"ip":"10.1.0.1"}"#)), no_ip);
     let roles = |ip: &str| {
         let found = ask(&mount, "lookup", &format!(r#"{{"ip":"{ip}"}}"#)).unwrap();
-        Mount::text(&found, "roles")
+        TestMount::text(&found, "roles")
     };
     assert_eq!((roles("192.168.0.1"), roles("10.1.0.1")), (r#"["otp"]"#.into(), "null".into()));
     mount.ask(NOW, Delete, "config/zeroaddress", "").unwrap();
@@ -129,5 +130,5 @@ fn hosts_and_users_of_one_time_passwords_are_those_of_the_role() {
     ask(&mount, "config/zeroaddress", r#"{"roles":["otp"]}"#).unwrap();
     mount.ask(NOW, Delete, "roles/otp", "").unwrap();
     let read = mount.ask(NOW, Read, "config/zeroaddress", "").unwrap();
-    assert_eq!(Mount::text(&read, "roles"), "[]");
+    assert_eq!(TestMount::text(&read, "roles"), "[]");
 }

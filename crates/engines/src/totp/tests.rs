@@ -5,13 +5,13 @@ use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use super::left::SWEPT_MAX;
 use super::*;
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 const SECRET: &str = "HXDMVJECJJWSRB3HWIZR4IFUGFTMXBOZ";
 const NOW: i64 = 1_795_413_611;
 
-fn mount() -> Mount {
-    Mount::new(&ENGINE)
+fn mount() -> TestMount {
+    TestMount::new(&ENGINE)
 }
 
 fn refusal(answer: Result<Map, Error>) -> String {
@@ -19,19 +19,19 @@ fn refusal(answer: Result<Map, Error>) -> String {
 }
 
 /// A mount with the key `k`, and how to ask for its code and check one.
-fn with_key(body: &str) -> Mount {
+fn with_key(body: &str) -> TestMount {
     let mount = mount();
     assert_eq!(mount.ask(NOW, Update, "keys/k", body), Ok(Map::new()));
     mount
 }
 
-fn code_at(mount: &Mount, at: i64) -> String {
-    Mount::text(&mount.ask(at, Read, "code/k", "").unwrap(), "code")
+fn code_at(mount: &TestMount, at: i64) -> String {
+    TestMount::text(&mount.ask(at, Read, "code/k", "").unwrap(), "code")
 }
 
-fn check(mount: &Mount, at: i64, code: &str) -> Result<String, Error> {
+fn check(mount: &TestMount, at: i64, code: &str) -> Result<String, Error> {
     let answer = mount.ask(at, Update, "code/k", &format!(r#"{{"code":"{code}"}}"#))?;
-    Ok(Mount::text(&answer, "valid"))
+    Ok(TestMount::text(&answer, "valid"))
 }
 
 /// RFC 6238, appendix B: times, and the codes of eight digits of each hash.
@@ -69,13 +69,13 @@ fn a_code_is_told_with_its_period_and_end() {
         ("generated", "1795413611"),
         ("period", "30s"),
     ] {
-        assert_eq!(Mount::text(&answer, name), value, "{name}");
+        assert_eq!(TestMount::text(&answer, name), value, "{name}");
     }
     let mount =
         with_key(&format!(r#"{{"key":"{SECRET}","digits":8,"algorithm":"SHA512","period":60}}"#));
     let answer = mount.ask(NOW, Read, "code/k", "").unwrap();
     assert_eq!(
-        (Mount::text(&answer, "code"), Mount::text(&answer, "period")),
+        (TestMount::text(&answer, "code"), TestMount::text(&answer, "period")),
         ("14278837".into(), "1m0s".into())
     );
 }
@@ -95,9 +95,9 @@ fn a_key_is_shown_without_its_secret_and_listed_and_deleted() {
         ("issuer", "J"),
         ("period", "60"),
     ] {
-        assert_eq!(Mount::text(&shown, name), value, "{name}");
+        assert_eq!(TestMount::text(&shown, name), value, "{name}");
     }
-    assert_eq!(Mount::text(&mount.ask(NOW, List, "keys", "").unwrap(), "keys"), r#"["k"]"#);
+    assert_eq!(TestMount::text(&mount.ask(NOW, List, "keys", "").unwrap(), "keys"), r#"["k"]"#);
     check(&mount, NOW, "00000000").unwrap();
     assert_eq!(mount.ask(NOW, Delete, "keys/k", ""), Ok(Map::new()));
     assert_eq!(mount.names(), Vec::<String>::new(), "what was tried goes with the key");
@@ -113,20 +113,21 @@ fn a_key_that_is_made_is_shown_once_unless_it_is_not_to_be() {
     let made = mount
         .ask(NOW, Update, "keys/k", r#"{"generate":true,"issuer":"V W","account_name":"a:b","key_size":32,"digits":8,"period":"1m","algorithm":"SHA256","skew":0}"#)
         .unwrap();
-    let url = Mount::text(&made, "url");
+    let url = TestMount::text(&made, "url");
     assert!(
         url.starts_with(
             "otpauth://totp/V%20W:a%3Ab?algorithm=SHA256&digits=8&issuer=V%20W&period=60&secret="
         ),
         "{url}"
     );
-    let barcode = data_encoding::BASE64.decode(Mount::text(&made, "barcode").as_bytes()).unwrap();
+    let barcode =
+        data_encoding::BASE64.decode(TestMount::text(&made, "barcode").as_bytes()).unwrap();
     assert!(barcode.starts_with(b"\x89PNG\r\n"));
     // What is written reads back as the same key.
     let taken = format!(r#"{{"url":"{url}","skew":0}}"#);
     assert_eq!(mount.ask(NOW, Update, "keys/other", &taken), Ok(Map::new()));
     let code = |name: &str| {
-        Mount::text(&mount.ask(NOW, Read, &format!("code/{name}"), "").unwrap(), "code")
+        TestMount::text(&mount.ask(NOW, Read, &format!("code/{name}"), "").unwrap(), "code")
     };
     assert_eq!(code("k"), code("other"));
     assert_eq!(mount.ask(NOW, Read, "keys/k", ""), mount.ask(NOW, Read, "keys/other", ""));
@@ -252,7 +253,7 @@ fn a_code_that_was_taken_is_not_taken_by_the_same_key_made_again() {
     let write = |body: &str| mount.ask(NOW, Update, "keys/k", body).unwrap();
     write(&body);
     is_used("written again");
-    let ends = |mount: &Mount| mount.names_in("left/") + mount.names_in("ends/");
+    let ends = |mount: &TestMount| mount.names_in("left/") + mount.names_in("ends/");
     for _ in 0..2 {
         mount.ask(NOW, Delete, "keys/k", "").unwrap();
         assert_eq!(ends(&mount), 2);
@@ -294,7 +295,8 @@ fn what_is_left_of_deleted_keys_goes_when_their_codes_are_past() {
     for number in 0..count {
         let name = format!("k{number}");
         write(NOW, &name).unwrap();
-        let code = Mount::text(&mount.ask(NOW, Read, &format!("code/{name}"), "").unwrap(), "code");
+        let code =
+            TestMount::text(&mount.ask(NOW, Read, &format!("code/{name}"), "").unwrap(), "code");
         let body = format!(r#"{{"code":"{code}"}}"#);
         mount.ask(NOW, Update, &format!("code/{name}"), &body).unwrap();
         mount.ask(NOW, Delete, &format!("keys/{name}"), "").unwrap();

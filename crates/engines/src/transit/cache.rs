@@ -85,10 +85,6 @@ impl Memory for KeyCache {
             });
         }
     }
-
-    fn forget_what_can_be_read_again(&self) {
-        self.change(Table::clear);
-    }
 }
 
 #[cfg(test)]
@@ -111,8 +107,5 @@ mod tests {
         assert!(cache.get("key/a").is_none());
         cache.offer(before, "key/a", &key);
         assert!(cache.get("key/a").is_none(), "what was read before the change is not kept");
-        cache.offer(cache.changes(), "key/a", &key);
-        cache.forget_what_can_be_read_again();
-        assert!(cache.get("key/a").is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! `config/keys` and `cache-config`: what is set for a whole mount.
 
 use super::TransitHandler;
-use kallisto_api::{Error, Fields, Json, Response, json};
+use kallisto_api::{Error, Fields, Json, Response};
 
 /// Where a mount keeps its settings.
 const KEYS: &str = "config/keys";
@@ -12,8 +12,7 @@ const CACHE_SIZE_MIN: i64 = 10;
 /// Whether an encryption may not make its key.
 pub(super) fn upsert_is_disabled(transit: &TransitHandler<'_>) -> Result<bool, Error> {
     let Some(record) = transit.call.storage.get(KEYS)? else { return Ok(false) };
-    let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;
-    Ok(Fields::new(&map).boolean("disable_upsert")?.unwrap_or(false))
+    record.decode_object(|map| Ok(Fields::new(map).boolean("disable_upsert")?.unwrap_or(false)))
 }
 
 pub(super) fn read_keys(transit: &TransitHandler<'_>) -> Result<Response, Error> {
@@ -48,10 +47,7 @@ pub(super) async fn write_cache(transit: &TransitHandler<'_>) -> Result<Response
 
 pub(super) fn read_cache(transit: &TransitHandler<'_>) -> Result<Response, Error> {
     match transit.call.storage.get(CACHE)? {
-        Some(record) => {
-            let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;
-            Ok(Response::data(&map.into()))
-        }
+        Some(record) => Ok(Response::data(&record.object()?.into())),
         None => Ok(Response::data(&Json::object([("size", 0_u64.into())]))),
     }
 }

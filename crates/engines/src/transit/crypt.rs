@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use data_encoding::BASE64;
 use kallisto_api::{Error, Fields, Json, Logical, Map, Response};
-use kallisto_transit::{Decrypt, Derivation, Encrypt, Encrypted, KeyKind, KeySpec, TransitKey};
+use kallisto_transit::{
+    Decrypt, Derivation, Encrypt, Encrypted, Kdf, KeyKind, KeySpec, TransitKey,
+};
 use zeroize::Zeroizing;
 
 use super::inputs::{Inputs, ItemOutcome, OnFailure, base64, effort};
@@ -72,7 +74,7 @@ async fn make_for_encryption(
     }
     let derivation = match (with_context, convergent) {
         (false, _) => Derivation::None,
-        (true, false) => Derivation::ByContext,
+        (true, false) => Derivation::ByContext(Kdf::HkdfSha256),
         (true, true) => Derivation::Convergent,
     };
     let now_ns = transit.call.request.now_ns();

@@ -3,7 +3,7 @@
 use super::refusal;
 use kallisto_api::{Error, Fields, Json, Logical, Map, Response, Span};
 use kallisto_transit::{
-    Derivation, KeyChange, KeyKind, KeyOrigin, KeySpec, Listed, Stamp, TransitKey,
+    Derivation, Kdf, KeyChange, KeyKind, KeyOrigin, KeySpec, Listed, Stamp, TransitKey,
 };
 
 use super::TransitHandler;
@@ -17,7 +17,7 @@ pub(super) async fn create(transit: &TransitHandler<'_>, name: &str) -> Result<R
     let flag = |name| Ok::<_, Error>(fields.boolean(name)?.unwrap_or(false));
     let derivation = match (flag("derived")?, flag("convergent_encryption")?) {
         (false, false) => Derivation::None,
-        (true, false) => Derivation::ByContext,
+        (true, false) => Derivation::ByContext(Kdf::HkdfSha256),
         (true, true) => Derivation::Convergent,
         (false, true) => {
             return Err(Error::invalid("convergent encryption requires derivation to be enabled"));
@@ -175,9 +175,13 @@ fn describe(name: &str, key: &TransitKey, context: &[u8]) -> Result<Map, Error> 
             map.insert(field.into(), stamp_of(stamp));
         }
     }
-    if key.derivation() != Derivation::None {
+    if let Some(kdf) = key.derivation().kdf() {
         let convergent = key.derivation() == Derivation::Convergent;
-        map.insert("kdf".into(), "hkdf_sha256".into());
+        map.insert("kdf".into(), kdf.name().into());
+        // OpenBao says it twice, of this one only.
+        if kdf == Kdf::HmacSha256Counter {
+            map.insert("kdf_mode".into(), kdf.name().into());
+        }
         map.insert("convergent_encryption".into(), convergent.into());
         if convergent {
             map.insert("convergent_encryption_version".into(), Json::Number("-1".into()));
@@ -218,11 +222,11 @@ mod tests {
 
     use super::super::ENGINE;
     use super::*;
-    use crate::testing::Mount;
+    use crate::testing::TestMount;
 
     #[test]
     fn what_makes_no_key_is_refused_where_there_is_one_too() {
-        let mount = Mount::new(&ENGINE);
+        let mount = TestMount::new(&ENGINE);
         let ask = |path: &str, body: &str| mount.ask(1_800_000_000, Update, path, body);
         ask("keys/there", "").unwrap();
         for body in [
@@ -240,6 +244,6 @@ mod tests {
             assert_eq!(ask("keys/there", body), refused, "{body}");
         }
         let kept = ask("keys/there", r#"{"type":"hmac","key_size":32,"auto_rotate_period":"1h"}"#);
-        assert_eq!(Mount::text(&kept.unwrap(), "type"), "aes256-gcm96");
+        assert_eq!(TestMount::text(&kept.unwrap(), "type"), "aes256-gcm96");
     }
 }

@@ -38,9 +38,6 @@ const BATCH_ITEMS_MAX: usize = 100_000;
 
 /// Named keys that encrypt and sign for clients.
 pub(super) static ENGINE: EngineSpec = EngineSpec {
-    creates: Some(|exists, path| {
-        path.strip_prefix("encrypt/").is_some_and(|name| !exists(&record_name(name)))
-    }),
     memory: Some(|| Box::new(KeyCache::new())),
     light: Some(is_light),
     jobs: &[EngineJob {

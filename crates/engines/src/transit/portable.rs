@@ -3,8 +3,8 @@
 use super::refusal;
 use kallisto_api::{Error, Expected, Fields, Json, Map, Response, Span};
 use kallisto_transit::{
-    Derivation, Error as TransitError, ExportFormat, ExportKind, ImportHash, KeyKind, KeyOrigin,
-    KeySpec, RestoredKey, TransitKey, WrappingKey, decode_base64,
+    Derivation, Error as TransitError, ExportFormat, ExportKind, ImportHash, Kdf, KeyKind,
+    KeyOrigin, KeySpec, RestoredKey, TransitKey, WrappingKey, decode_base64,
 };
 use zeroize::Zeroizing;
 
@@ -125,7 +125,7 @@ pub(super) async fn import(transit: &TransitHandler<'_>, name: &str) -> Result<R
     let kind = KeyKind::named(&named.to_ascii_lowercase())
         .ok_or_else(|| Error::invalid(format!("unknown key type: {named}")))?;
     let spec = KeySpec {
-        derivation: if flag("derived")? { Derivation::ByContext } else { Derivation::None },
+        derivation: imported_derivation(fields)?,
         exportable: flag("exportable")?,
         allow_plaintext_backup: flag("allow_plaintext_backup")?,
         auto_rotate_secs,
@@ -158,6 +158,20 @@ pub(super) async fn import(transit: &TransitHandler<'_>, name: &str) -> Result<R
     match transit.create(name, kind, make).await? {
         Created::New(_) => Ok(Response::Empty),
         Created::Existing(_) => Err(exists()),
+    }
+}
+
+/// How an imported key derives. Vault and OpenBao have keys that they made use another function than imported ones, and cannot bring the
+/// former: `kdf` says which one it is.
+fn imported_derivation(fields: Fields<'_>) -> Result<Derivation, Error> {
+    let named = fields.string("kdf")?.filter(|name| !name.is_empty());
+    let kdf = named.map(|name| {
+        Kdf::named(&name).ok_or_else(|| Error::invalid(format!("unknown kdf: {name}")))
+    });
+    match (fields.boolean("derived")?.unwrap_or(false), kdf.transpose()?) {
+        (false, None) => Ok(Derivation::None),
+        (false, Some(_)) => Err(Error::invalid("kdf is for derived keys only")),
+        (true, kdf) => Ok(Derivation::ByContext(kdf.unwrap_or(Kdf::HmacSha256Counter))),
     }
 }
 
@@ -221,4 +235,68 @@ async fn brought(
     Ok(PortableInput::Private(
         find_wrapping_key(transit).await?.unwrap(&wrapped, hash).map_err(refusal)?,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded};
+    use aws_lc_rs::rsa::{OAEP_SHA256_MGF1SHA256, OaepPublicEncryptingKey, PublicEncryptingKey};
+    use data_encoding::BASE64;
+    use kallisto_auth::Operation::{Read, Update};
+
+    use super::super::ENGINE;
+    use super::*;
+    use crate::testing::TestMount;
+
+    const NOW: i64 = 1_800_000_000;
+
+    /// A key as a client wraps it for the mount.
+    fn wrap(mount: &TestMount, key: &[u8]) -> String {
+        let answer = mount.ask(NOW, Read, "wrapping_key", "").unwrap();
+        let pem = TestMount::text(&answer, "public_key");
+        let lines: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+        let public = BASE64.decode(lines.as_bytes()).unwrap();
+        let public = PublicEncryptingKey::from_der(&public).unwrap();
+        let public = OaepPublicEncryptingKey::new(public).unwrap();
+        let mut wrapped = vec![0; public.ciphertext_size()];
+        public.encrypt(&OAEP_SHA256_MGF1SHA256, &[3; 32], &mut wrapped, None).unwrap();
+        let mut inner = vec![0; key.len() + 15];
+        let kek = AesKek::new(&AES_256, &[3; 32]).unwrap();
+        wrapped.extend_from_slice(kek.wrap_with_padding(key, &mut inner).unwrap());
+        BASE64.encode(&wrapped)
+    }
+
+    /// The text is what OpenBao 2.7.2 made of the same key, imported there.
+    #[test]
+    fn an_imported_derived_key_derives_as_in_openbao_unless_it_is_told_otherwise() {
+        let mount = TestMount::new(&ENGINE);
+        let wrapped = wrap(&mount, &(0..32).collect::<Vec<u8>>());
+        let import = |name: &str, more: &str| {
+            let body = format!(r#"{{"ciphertext":"{wrapped}"{more}}}"#);
+            mount.ask(NOW, Update, &format!("keys/{name}/import"), &body)
+        };
+        let text = "vault:v1:zn1oueRIZFqX8aQnvliycEdedto4fUlgJ3co3nIyiOfx";
+        let decrypt = |name: &str| {
+            let body = format!(r#"{{"ciphertext":"{text}","context":"Y29udGV4dA=="}}"#);
+            mount.ask(NOW, Update, &format!("decrypt/{name}"), &body)
+        };
+        let told = |name: &str, field: &str| {
+            let key = mount.ask(NOW, Read, &format!("keys/{name}"), "").unwrap();
+            key.get(field).and_then(Json::as_str).map(str::to_owned)
+        };
+        import("a", r#","derived":true"#).unwrap();
+        assert_eq!(TestMount::text(&decrypt("a").unwrap(), "plaintext"), "cGxhaW4=");
+        for field in ["kdf", "kdf_mode"] {
+            assert_eq!(told("a", field).as_deref(), Some("hmac-sha256-counter"));
+        }
+        import("b", r#","derived":true,"kdf":"hkdf_sha256""#).unwrap();
+        assert!(decrypt("b").is_err());
+        assert_eq!(told("b", "kdf").as_deref(), Some("hkdf_sha256"));
+        mount.ask(NOW, Update, "keys/made", r#"{"derived":true}"#).unwrap();
+        assert_eq!(told("made", "kdf").as_deref(), Some("hkdf_sha256"));
+        assert_eq!(told("made", "kdf_mode"), None);
+        for more in [r#","derived":true,"kdf":"x""#, r#","kdf":"hkdf_sha256""#] {
+            assert!(matches!(import("c", more), Err(Error::Invalid(_))), "{more}");
+        }
+    }
 }

@@ -45,7 +45,7 @@ mod tests {
 
     use super::super::ENGINE;
     use super::*;
-    use crate::testing::Mount;
+    use crate::testing::TestMount;
 
     const NOW: i64 = 1_800_000_000;
     /// A request that openssl made.
@@ -58,11 +58,11 @@ zj0EAwIDRwAwRAIgOOM30gbsRdsgaFkzPZS3qI7J26acgh9PXaPwph5vZNcCIA3r
 Zhy+rFQ9gqGzjp6RHuXeqJcHIKVIUtVaKv4iuCh4
 -----END CERTIFICATE REQUEST-----";
 
-    fn csr(mount: &Mount, key: &str, more: &str) -> Result<String, Error> {
+    fn csr(mount: &TestMount, key: &str, more: &str) -> Result<String, Error> {
         let body = format!("{{{more}}}");
         let told = mount.ask(NOW, Update, &format!("keys/{key}/csr"), &body)?;
-        assert_eq!(Mount::text(&told, "name"), key);
-        Ok(Mount::text(&told, "csr"))
+        assert_eq!(TestMount::text(&told, "name"), key);
+        Ok(TestMount::text(&told, "csr"))
     }
 
     fn read(text: &str) -> CertificateRequest {
@@ -74,7 +74,7 @@ Zhy+rFQ9gqGzjp6RHuXeqJcHIKVIUtVaKv4iuCh4
 
     #[test]
     fn keys_that_sign_make_certificate_requests() {
-        let mount = Mount::new(&ENGINE);
+        let mount = TestMount::new(&ENGINE);
         for kind in ["ecdsa-p256", "ecdsa-p384", "ecdsa-p521", "ed25519", "rsa-2048"] {
             let body = format!(r#"{{"type":"{kind}"}}"#);
             mount.ask(NOW, Update, &format!("keys/{kind}"), &body).unwrap();
@@ -99,7 +99,7 @@ Zhy+rFQ9gqGzjp6RHuXeqJcHIKVIUtVaKv4iuCh4
 
     #[test]
     fn who_cannot_sign_a_request_is_told_so() {
-        let mount = Mount::new(&ENGINE);
+        let mount = TestMount::new(&ENGINE);
         for (name, body) in [
             ("aes", r#"{"type":"aes256-gcm96"}"#),
             ("derived", r#"{"type":"ed25519","derived":true}"#),

@@ -4,6 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field, query};
 use kallisto_engine::{Handler, RouteRows, RowGroup, RowIndex, handler, row};
 
+use super::store::record_name;
 use super::{TransitHandler, config, crypt, key_name, manage, portable, request, sign, tools};
 
 /// Named keys.
@@ -144,6 +145,11 @@ const KEYS: RowGroup<Handler> = &[
         PUBLIC_HALF,
         OAEP_HASH,
         DERIVED,
+        field(
+            "kdf",
+            Text,
+            "How a derived key derives: hmac-sha256-counter (the default) or hkdf_sha256, as of keys made by a server.",
+        ),
         field("allow_rotation", Flag, "Whether this server may make further versions."),
         EXPORTABLE,
         BACKUPS,
@@ -186,7 +192,7 @@ const USE: RowGroup<Handler> = &[
     ], {
         Update => "Encrypt. With the create capability the key is made if it is missing.",
             handler!(async |call| crypt::encrypt(&TransitHandler { call: &call }, key_name(&call)?).await);
-    } .creating().served_by(ServedBy::LeaderOrRecentView)),
+    } .creating(|to| Some(record_name(to.params.get("name")))).served_by(ServedBy::LeaderOrRecentView)),
     row!("decrypt/{name}", &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, BATCH, PARTIAL], {
         Update => "Decrypt.", handler!(async |call| crypt::decrypt(&TransitHandler { call: &call }, key_name(&call)?).await);
     }.served_by(ServedBy::LeaderOrRecentView)),

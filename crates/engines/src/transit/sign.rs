@@ -316,20 +316,24 @@ mod tests {
     use kallisto_auth::Operation::Update;
 
     use super::super::ENGINE;
-    use crate::testing::Mount;
+    use crate::testing::TestMount;
 
     #[test]
     fn an_empty_text_is_no_second_proof() {
-        let mount = Mount::new(&ENGINE);
+        let mount = TestMount::new(&ENGINE);
         let ask = |path: &str, body: &str| mount.ask(1_800_000_000, Update, path, body);
         ask("keys/k", r#"{"type":"ed25519"}"#).unwrap();
         let proof = |path: &str, field: &str| {
-            Mount::text(&ask(path, r#"{"input":"YWJj"}"#).unwrap(), field)
+            TestMount::text(&ask(path, r#"{"input":"YWJj"}"#).unwrap(), field)
         };
         let (signature, hmac) = (proof("sign/k", "signature"), proof("hmac/k", "hmac"));
         for (signature, hmac) in [(signature.as_str(), ""), ("", hmac.as_str())] {
             let body = format!(r#"{{"input":"YWJj","signature":"{signature}","hmac":"{hmac}"}}"#);
-            assert_eq!(Mount::text(&ask("verify/k", &body).unwrap(), "valid"), "true", "{body}");
+            assert_eq!(
+                TestMount::text(&ask("verify/k", &body).unwrap(), "valid"),
+                "true",
+                "{body}"
+            );
         }
         let why = |signature: &str, hmac: &str| {
             let body = format!(r#"{{"input":"YWJj","signature":"{signature}","hmac":"{hmac}"}}"#);

@@ -70,3 +70,13 @@ fn the_page_offers_every_engine_that_can_be_mounted_and_no_others() {
     engines.retain(|name| !FORMER_NAMES.contains(name));
     assert_eq!(offered, engines);
 }
+
+#[test]
+fn the_api_is_described_of_every_engine_that_can_be_mounted() {
+    let pages = include_str!("../../../../docs/api/engines.md");
+    let engines = kallisto_engines::ENGINES.iter().filter(|spec| spec.builtin.is_none());
+    for name in engines.map(|spec| spec.name).filter(|name| !FORMER_NAMES.contains(name)) {
+        let mounted = format!(r#"{{"type":"{name}"}}"#);
+        assert!(pages.contains(&mounted), "docs/api/engines.md does not say how {name} is mounted");
+    }
+}

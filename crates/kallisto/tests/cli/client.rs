@@ -171,6 +171,122 @@ fn data_to_wrap_is_wrapped_for_five_minutes_unless_somebody_says_otherwise() {
     assert_eq!(stub.asked()[0].headers.get("x-vault-wrap-ttl"), None);
 }
 
+/// Commands that read an answer themselves.
+const READERS: [&[&str]; 19] = [
+    &["audit", "list"],
+    &["audit", "key", "file"],
+    &["audit", "verify", "-device=file", "/dev/null"],
+    &["auth", "list"],
+    &["secrets", "list"],
+    &["secrets", "list", "-format=json"],
+    &["secrets", "move", "a", "b"],
+    &["policy", "list"],
+    &["policy", "read", "app"],
+    &["policy", "explain", "-path=secret/a"],
+    &["plugin", "list"],
+    &["plugin", "info", "auth", "approle"],
+    &["token", "capabilities", "secret/a"],
+    &["namespace", "lookup", "team"],
+    &["operator", "init", "-status"],
+    &["operator", "members"],
+    &["operator", "rotate", "-wait"],
+    &["operator", "raft", "list-peers"],
+    &["operator", "raft", "autopilot", "state"],
+];
+
+#[test]
+fn what_a_command_reads_itself_is_never_asked_for_wrapped() {
+    let wrapped = r#"{"wrap_info":{"token":"w","ttl":300}}"#;
+    for line in READERS {
+        let stub = Stub::start(vec![Answer::of(200, wrapped), Answer::of(200, wrapped)]);
+        let ran = kallisto(&directory(), &with(&stub, &[("VAULT_WRAP_TTL", "5m")]), "", line);
+        assert!((1..=2).contains(&ran.code) && ran.stdout.is_empty(), "{line:?}: {ran:?}");
+        assert!(ran.stderr.contains("came wrapped"), "{line:?}: {ran:?}");
+        for request in stub.asked() {
+            assert_eq!(request.headers.get("x-vault-wrap-ttl"), None, "{line:?}: {request:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_said_of_what_an_answer_does_not_have() {
+    for line in READERS {
+        for answer in [r#"{"request_id":"r","data":null}"#, r#"{"request_id":"r"}"#] {
+            let stub = Stub::start(vec![Answer::of(200, answer), Answer::of(200, answer)]);
+            let ran = kallisto(&directory(), &with(&stub, &[]), "", line);
+            assert!((1..=2).contains(&ran.code) && ran.stdout.is_empty(), "{line:?}: {ran:?}");
+        }
+    }
+    for (line, answer) in [
+        (&["audit", "verify", "-device=file", "/dev/null"][..], r#"{"data":{"seq":4}}"#),
+        (&["policy", "explain", "-path=a"], r#"{"data":{"reason":"r"}}"#),
+        (&["status"], r#"{"data":{"initialized":true}}"#),
+        (&["kv", "search", "secret", "a"], r#"{"data":{"path":"secret/"}}"#),
+    ] {
+        let stub = Stub::start(vec![Answer::of(200, answer), Answer::of(200, answer)]);
+        let ran = kallisto(&directory(), &with(&stub, &[]), "", line);
+        assert!((1..=2).contains(&ran.code) && ran.stdout.is_empty(), "{line:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_404_that_says_why_is_not_taken_for_nothing() {
+    let unknown = || Answer::of(404, r#"{"errors":["namespace not found"]}"#);
+    for line in [
+        &["token", "lookup"][..],
+        &["read", "secret/data/a"],
+        &["list", "secret/metadata"],
+        &["kv", "get", "secret/a"],
+        &["policy", "read", "app"],
+        &["secrets", "list"],
+    ] {
+        let stub = Stub::start(vec![unknown(), unknown()]);
+        let ran = kallisto(&directory(), &with(&stub, &[]), "", line);
+        let said = format!("{}{}", ran.stderr, ran.hints);
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{line:?}: {ran:?}");
+        assert!(said.contains("namespace not found"), "{line:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn an_address_that_ends_in_v1_is_named_as_the_cause() {
+    let unknown = || Answer::of(404, r#"{"errors":["no handler for route"]}"#);
+    for line in [&["read", "secret/data/a"][..], &["secrets", "list"]] {
+        let stub = Stub::start(vec![unknown()]);
+        let address = format!("{}/v1", stub.address);
+        let environment = [("VAULT_ADDR", address.as_str()), ("VAULT_TOKEN", "root")];
+        let ran = kallisto(&directory(), &environment, "", line);
+        assert!(ran.code == 2 && ran.hints.contains("VAULT_ADDR ends in /v1"), "{ran:?}");
+    }
+}
+
+#[test]
+fn programs_get_the_data_of_a_namespace_alone() {
+    let answer = r#"{"request_id":"r","data":{"id":"i","path":"team/"}}"#;
+    let stub = Stub::start(vec![Answer::of(200, answer)]);
+    let line = ["namespace", "lookup", "-format=json", "team"];
+    let ran = kallisto(&directory(), &with(&stub, &[]), "", &line);
+    assert_eq!(ran.stdout, "{\n  \"id\": \"i\",\n  \"path\": \"team/\"\n}\n", "{ran:?}");
+}
+
+#[test]
+fn nothing_is_migrated_between_namespaces_of_which_one_is_unknown() {
+    let seal = |id: &str| Answer::of(200, &format!(r#"{{"sealed":false,"cluster_id":"{id}"}}"#));
+    let known = || Answer::of(200, r#"{"data":{"auth":{},"secret":{}}}"#);
+    let unknown = || Answer::of(404, r#"{"errors":["namespace not found"]}"#);
+    for pass in ["-dry-run", "-compare"] {
+        for (source, target) in [(unknown(), known()), (known(), unknown())] {
+            let source = Stub::start(vec![seal("one"), source]);
+            let target = Stub::start(vec![seal("other"), target]);
+            let from =
+                [("VAULT_SOURCE_ADDR", source.address.as_str()), ("VAULT_SOURCE_TOKEN", "root")];
+            let ran = kallisto(&directory(), &with(&target, &from), "", &["migrate", pass]);
+            assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{pass}: {ran:?}");
+            assert!(ran.stderr.contains("404: namespace not found"), "{pass}: {ran:?}");
+        }
+    }
+}
+
 #[test]
 fn what_was_wrapped_is_shown_as_what_it_is() {
     let list = r#"{"request_id":"r","data":{"keys":["b","a"]}}"#;

@@ -141,6 +141,39 @@ fn what_a_start_needs_is_tried_and_let_go_of() {
 }
 
 #[test]
+fn files_that_a_start_opens_are_tried() {
+    let directory = private("diagnose-files");
+    std::fs::write(directory.join("ordinary"), "text\n").unwrap();
+    let place = |name: &str| directory.join(name).display().to_string();
+    let audit =
+        |path: &str| format!("audit \"file\" \"a\" {{\n  options {{ file_path = \"{path}\" }}\n}}");
+    let socket = |path: &str| format!("listener \"resp\" {{ path = \"{path}\" }}");
+    let line = |key: &str, path: &str| format!("{key} = \"{path}\"");
+    for (more, name, wanted) in [
+        (line("log_file", &place("log")), "Check Log File", "ok"),
+        (line("log_file", &place("none/log")), "Check Log File", "fail"),
+        (line("pid_file", &place("pid")), "Check PID File", "ok"),
+        (line("pid_file", &place("none/pid")), "Check PID File", "fail"),
+        (audit(&place("audit.log")), "Check Audit File", "ok"),
+        (audit("relative-audit.log"), "Check Audit File", "ok"),
+        (audit(&place("none/audit.log")), "Check Audit File", "fail"),
+        (audit(&place("ordinary")), "Check Audit File", "fail"),
+        (socket(&place("socket")), "Create Listeners", "ok"),
+        (socket(&place("ordinary")), "Create Listeners", "fail"),
+    ] {
+        let config = directory.config(&more);
+        let (code, report) = ask(&directory, &config, &["diagnose"]);
+        // Of the listeners, the first is at a free port.
+        if name != "Create Listeners" {
+            assert_eq!(status(&report, name), wanted, "{more}: {report:?}");
+        }
+        assert_eq!(code == 1, wanted == "fail", "{more}: {report:?}");
+    }
+    assert!(!directory.join("relative-audit.log").exists() && !directory.join("log").exists());
+    assert_eq!(std::fs::read(directory.join("ordinary")).unwrap(), b"text\n");
+}
+
+#[test]
 fn what_would_keep_a_server_from_serving_is_named() {
     let directory = private("diagnose-bad");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -310,6 +343,17 @@ fn a_server_that_runs_is_asked_what_it_says_of_itself() {
     }
     let (_, said) = find(&report, "token_expiry").unwrap();
     assert!(said.contains("last run 2") && said.contains(" ms; runs "), "{said}");
+    let at = format!("-address=http://{}", server.address);
+    let all = ["read", at.as_str(), "-format=json", "sys/config/state/sanitized"];
+    let shown = run(&directory.join(""), &[("VAULT_TOKEN", keys.root.as_str())], &all).stdout;
+    for part in ["\"listeners\"", "\"tls_disable\": true", "\"log_level\": \"info\""] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // Nothing of it is a namespace's.
+    let all = ["operator", "diagnose", address.as_str()];
+    let environment = [("VAULT_TOKEN", keys.root.as_str()), ("VAULT_NAMESPACE", "team")];
+    let exit = run(&directory.join(""), &environment, &all);
+    assert_eq!(exit.code, Some(0), "{}", exit.stdout);
     // What the token may not read is left out, and no reason for alarm.
     let (code, report) = diagnose("", &[]);
     assert_eq!((code, status(&report, "Check Jobs")), (0, "skipped".to_owned()));

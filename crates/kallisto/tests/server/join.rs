@@ -47,16 +47,16 @@ fn join(server: &Server, url: &str) -> Reply {
 #[test]
 fn a_server_that_waits_for_one_to_join_says_so_once_and_not_at_each_try() {
     let directory = Directory::new("join-waiting");
-    let nobody = crate::ports::free_address();
-    let join = format!("retry_join {{ leader_api_addr = \"http://{nobody}\" }}");
+    let (address, count) = stranger();
+    let join = format!("retry_join {{ leader_api_addr = \"http://{address}\" }}");
     let config = directory.config("").replacen(
         "storage \"raft\" {",
         &format!("storage \"raft\" {{\n{join}"),
         1,
     );
     let server = Server::start(&directory, &config);
-    until("a try", || server.log().contains("not joined yet"));
-    std::thread::sleep(std::time::Duration::from_secs(5));
+    // The second try has failed when the third one begins.
+    until("a third try", || count.load(Ordering::SeqCst) >= 3);
     assert_eq!(server.log().matches("not joined yet").count(), 1, "{}", server.log());
     server.stop();
 }

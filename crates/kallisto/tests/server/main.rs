@@ -13,6 +13,7 @@
 //! - [`dev`] starts one for development, with and without a configuration;
 //! - [`diagnose`] is asked before a start, and beside a running server;
 //! - [`join`] has a new one connect where it should not;
+//! - [`joining`] interrupts one that joins, by itself, in the middle;
 //! - [`oidc`] logs in through a browser, at a provider that lies;
 //! - [`self_init`] starts it on empty storage with a configuration that says what it shall hold;
 //! - [`pair`] has two of them make a cluster, and takes one away;
@@ -39,6 +40,7 @@ mod diagnose;
 mod durability;
 mod golden;
 mod join;
+mod joining;
 mod kill;
 mod moved;
 mod oidc;

@@ -92,9 +92,11 @@ fn a_restore_leaves_the_shares_that_count_and_one_by_force_brings_those_of_the_f
 
     snapshot(&server, &root, &["restore", "-force"], &file);
     until("the old state", || server.client(&root).get("kv/app").at("data.a") == "old");
+    let log = server.log();
     server.end(Signal::KILL);
     let server = Server::start(&directory, &config);
     expect_opened_by(&server, &root, old, &new);
+    assert!(log.contains("its shares count again"), "{log}");
     server.stop();
 }
 

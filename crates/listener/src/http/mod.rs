@@ -308,12 +308,9 @@ impl HttpService {
                 return reply;
             }
         };
-        let body = match body {
-            SentBody::Coming(file) if upload::is_upload(&path, method) => {
-                return Box::pin(self.serve_upload(head, &path, method, file, arrival)).await;
-            }
-            body => body,
-        };
+        if upload::is_upload(&path, method) {
+            return Box::pin(self.serve_upload(head, &path, method, body, arrival)).await;
+        }
         let held = match self.hold_body(head, body, Flow::of_address(remote.ip())).await {
             Ok(held) => held,
             Err(refusal) => return refusal,

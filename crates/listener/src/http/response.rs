@@ -6,9 +6,10 @@ use hyper::header::{
     REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Response, StatusCode};
-use kallisto_core::json::{write_string, write_u64};
+use kallisto_core::json::{write_string, write_strings, write_u64};
 use kallisto_core::{
-    Allowance, BatchAnswer, ETAG_BYTES_MAX, Error, Etag, Logical, RequestId, Response as Core,
+    Allowance, BatchAnswer, BatchPart, ETAG_BYTES_MAX, Error, Etag, Logical, RequestId,
+    Response as Core,
 };
 
 use super::stream::ReplyBody;
@@ -116,46 +117,8 @@ fn envelope(logical: &Logical, id: RequestId, members: &[u8]) -> Vec<u8> {
 
 /// Appends the same to `out`.
 pub(super) fn write_envelope(logical: &Logical, id: RequestId, members: &[u8], out: &mut Vec<u8>) {
-    out.push(b'{');
-    if !members.is_empty() {
-        out.extend_from_slice(members);
-        out.push(b',');
-    }
-    out.extend_from_slice(b"\"request_id\":\"");
-    // A wrapped answer has its own id inside.
-    if logical.wrap_info.is_empty() {
-        id.write(out);
-    }
-    out.extend_from_slice(b"\",");
-    logical.write_lease(out);
-    out.extend_from_slice(b",\"data\":");
-    out.extend_from_slice(or_null(&logical.data));
-    out.extend_from_slice(b",\"wrap_info\":");
-    out.extend_from_slice(or_null(&logical.wrap_info));
-    out.extend_from_slice(b",\"warnings\":");
-    write_strings(&logical.warnings, out);
-    out.extend_from_slice(b",\"auth\":");
-    out.extend_from_slice(or_null(&logical.auth));
-    out.extend_from_slice(b"}\n");
-}
-
-const fn or_null(text: &[u8]) -> &[u8] {
-    if text.is_empty() { b"null" } else { text }
-}
-
-fn write_strings(texts: &[String], out: &mut Vec<u8>) {
-    if texts.is_empty() {
-        out.extend_from_slice(b"null");
-        return;
-    }
-    out.push(b'[');
-    for (at, text) in texts.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        write_string(text, out);
-    }
-    out.push(b']');
+    logical.write_envelope(id, members, out);
+    out.push(b'\n');
 }
 
 /// `{"results":[…]}`: for each path what a request of its own would have been answered.
@@ -167,22 +130,22 @@ fn each(answers: &[BatchAnswer]) -> Vec<u8> {
         }
         out.extend_from_slice(b"{\"path\":");
         write_string(&answered.path, &mut out);
-        let (status, data): (StatusCode, &[u8]) = match &answered.answer {
-            Ok(Core::Empty) => (StatusCode::NO_CONTENT, b""),
-            Ok(Core::Logical(logical) | Core::Merged(logical)) => (StatusCode::OK, &logical.data),
-            Ok(Core::Missing(logical)) => (StatusCode::NOT_FOUND, &logical.data),
-            Ok(Core::MissingEmpty) => (StatusCode::NOT_FOUND, b""),
-            Ok(_) => (StatusCode::NOT_FOUND, b""),
+        let status = match &answered.answer {
+            Ok(BatchPart::Empty) => StatusCode::NO_CONTENT,
+            Ok(BatchPart::Found(_)) => StatusCode::OK,
+            Ok(BatchPart::Missing(_)) => StatusCode::NOT_FOUND,
             Err(error) => {
                 let (status, messages) = error::status_and_messages(error);
                 out.extend_from_slice(b",\"errors\":");
                 write_strings(&messages, &mut out);
-                (status, b"")
+                status
             }
         };
-        if !data.is_empty() {
+        if let Ok(part) = &answered.answer
+            && !part.data().is_empty()
+        {
             out.extend_from_slice(b",\"data\":");
-            out.extend_from_slice(data);
+            out.extend_from_slice(part.data());
         }
         out.extend_from_slice(b",\"status\":");
         write_u64(u64::from(status.as_u16()), &mut out);

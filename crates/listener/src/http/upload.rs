@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use kallisto_core::admission::{Cost, Flow};
@@ -15,7 +15,7 @@ use kallisto_core::{Error, Response as CoreResponse, Upload, takes_upload};
 
 use super::elsewhere::Unfinished;
 use super::target::HttpVerb;
-use super::{HttpReply, HttpService, Leader, admit, error, request, response};
+use super::{HttpReply, HttpService, Leader, SentBody, admit, error, request, response};
 
 /// How often and how long a restore waits for the view of what was restored.
 const VIEW_CHECKS: u32 = 6000;
@@ -26,6 +26,9 @@ const TAKE: Cost = 1;
 
 /// How long the rest of what is refused is read.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
+
+/// A file that is on its way, or a small one that is here.
+type SentFile = Either<Incoming, Full<Bytes>>;
 
 /// Whether what is sent to this path is a file.
 pub(super) fn is_upload(path: &str, verb: HttpVerb) -> bool {
@@ -39,9 +42,13 @@ impl HttpService {
         head: &Parts,
         path: &str,
         verb: HttpVerb,
-        mut body: Incoming,
+        body: SentBody,
         arrival: request::Arrival<'_>,
     ) -> HttpReply {
+        let mut file = match body {
+            SentBody::Coming(body) => Either::Left(body),
+            SentBody::Here(bytes) => Either::Right(Full::new(bytes)),
+        };
         let request = match request::parse(head, path, verb, b"", arrival) {
             Ok(request) => request,
             Err(refusal) => return error::render(&refusal),
@@ -50,7 +57,7 @@ impl HttpService {
         let reply = match self.execute(head, &request, &Bytes::new()).await.answer {
             Err(Unfinished::Upload(upload)) => {
                 let flow = admit::known_flow(&self.core, &request);
-                match self.receive(flow, upload, &mut body).await {
+                match self.receive(flow, upload, &mut file).await {
                     Ok(answer) => response::render(answer, request.id),
                     Err(Error::NotLeader) => self.name_leader(&request),
                     Err(refusal) => error::render(&refusal),
@@ -62,7 +69,7 @@ impl HttpService {
         };
         if !reply.status().is_success() {
             // It is refused whether the rest comes or not.
-            let _ = tokio::time::timeout(DRAIN_MAX, drain(&mut body)).await;
+            let _ = tokio::time::timeout(DRAIN_MAX, drain(&mut file)).await;
         }
         reply
     }
@@ -84,11 +91,11 @@ impl HttpService {
         &self,
         flow: Flow,
         mut upload: Box<dyn Upload>,
-        body: &mut Incoming,
+        file: &mut SentFile,
     ) -> Result<CoreResponse, Error> {
         let cut = |_| Error::invalid("the snapshot did not arrive in time");
         while let Some(frame) =
-            tokio::time::timeout(self.timeouts.body, body.frame()).await.map_err(cut)?
+            tokio::time::timeout(self.timeouts.body, file.frame()).await.map_err(cut)?
         {
             let frame = frame.map_err(|_| Error::invalid("the snapshot is cut short"))?;
             if let Ok(bytes) = frame.into_data() {
@@ -107,6 +114,6 @@ impl HttpService {
     }
 }
 
-async fn drain(body: &mut Incoming) {
-    while let Some(Ok(_)) = body.frame().await {}
+async fn drain(file: &mut SentFile) {
+    while let Some(Ok(_)) = file.frame().await {}
 }

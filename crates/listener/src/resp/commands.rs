@@ -44,11 +44,6 @@ pub(super) enum RespVerb {
 }
 
 impl RespVerb {
-    /// Whether it runs before a client says who it is.
-    pub(super) const fn is_open(self) -> bool {
-        matches!(self, Self::Auth | Self::Hello | Self::Quit | Self::Reset)
-    }
-
     /// Whether a transaction ends with it.
     pub(super) const fn ends_transaction(self) -> bool {
         matches!(self, Self::Discard | Self::Exec | Self::Reset)
@@ -80,6 +75,11 @@ impl CommandRow {
         if self.arity < 0 { (least..=self.most).contains(&count) } else { count == least }
     }
 
+    /// Whether it runs before a client says who it is.
+    pub(super) fn is_open(&self) -> bool {
+        self.flags.contains(&NO_AUTH)
+    }
+
     /// The same, with at most so many arguments.
     const fn at_most(self, most: usize) -> Self {
         Self { most, ..self }
@@ -100,7 +100,8 @@ const READ: Flags = &["readonly", "fast"];
 const SLOW_READ: Flags = &["readonly"];
 const WRITE: Flags = &["write", "denyoom"];
 const OWN: Flags = &["noscript", "fast"];
-const OPEN: Flags = &["noscript", "loading", "fast", "no_auth"];
+const OPEN: Flags = &["noscript", "loading", "fast", NO_AUTH];
+const NO_AUTH: &str = "no_auth";
 const NO_KEYS: KeyPlaces = (0, 0, 0);
 const ONE_KEY: KeyPlaces = (1, 1, 1);
 const ALL_KEYS: KeyPlaces = (1, -1, 1);
@@ -145,10 +146,29 @@ const COMMANDS: [CommandRow; 36] = [
     row("unlink", RespVerb::Del, -2, WRITE, ALL_KEYS),
 ];
 
+/// The row of a name in lower case, which has to be there.
+const fn row_of(name: &str) -> &'static CommandRow {
+    let mut at = 0;
+    while !is_same(COMMANDS[at].name.as_bytes(), name.as_bytes()) {
+        at += 1;
+    }
+    &COMMANDS[at]
+}
+
+const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
+    while let ([a, rest @ ..], [b, others @ ..]) = (one, other) {
+        if *a != *b {
+            return false;
+        }
+        (one, other) = (rest, others);
+    }
+    one.len() == other.len()
+}
+
 /// The command of a name in upper case.
 pub(super) fn find(name: &[u8]) -> Option<&'static CommandRow> {
     // Nearly every command is this one.
-    const GET: &CommandRow = &COMMANDS[8];
+    const GET: &CommandRow = row_of("get");
     if name == b"GET" {
         return Some(GET);
     }

@@ -64,6 +64,10 @@ impl RespSession {
             Ok(Response::Logical(reply)) => {
                 let raw = json::member(&reply.auth, "client_token").unwrap_or_default();
                 match json::parse(raw) {
+                    // The password was right: there is a requirement in the place of a token.
+                    Ok(Json::String(token)) if token.is_empty() => Err(CommandFailure::plain(
+                        "this login needs a second factor: log in over HTTP, then AUTH with its token",
+                    )),
                     Ok(Json::String(token)) => Ok(token.into()),
                     _ => Err(CommandFailure::of_login(Error::NotFound)),
                 }
@@ -121,7 +125,7 @@ impl RespSession {
         });
         replies.bulk(b"id");
         replies.integer(i64::try_from(self.id).unwrap_or(i64::MAX));
-        for (name, value) in [("mode", "standalone"), ("role", "master")] {
+        for (name, value) in [("mode", "standalone"), ("role", self.role().in_hello())] {
             replies.bulk(name.as_bytes());
             replies.bulk(value.as_bytes());
         }
@@ -195,13 +199,25 @@ impl RespSession {
     pub(super) fn info(&self, replies: &mut Replies) {
         let mut text = format!(
             "# Server\r\nredis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\n\
-             kallisto_version:{}\r\n\r\n# Replication\r\nrole:master\r\n\r\n# Keyspace\r\n",
-            env!("CARGO_PKG_VERSION")
+             kallisto_version:{}\r\n\r\n# Replication\r\n{}\r\n# Keyspace\r\n",
+            env!("CARGO_PKG_VERSION"),
+            self.role().in_info()
         );
         for (at, mount) in self.shared.mounts.iter().enumerate() {
             text.push_str(&format!("db{at}:mount={mount}\r\n"));
         }
         replies.bulk(text.as_bytes());
+    }
+
+    /// Clients that are given several servers write to the one that says it is a master.
+    fn role(&self) -> ServerRole {
+        let store = self.shared.core.store();
+        if store.leads() {
+            return ServerRole::Leader;
+        }
+        let cluster = store.replicated();
+        let has_leader = cluster.is_some_and(|cluster| cluster.leadership().leader_id != 0);
+        ServerRole::Follower { has_leader }
     }
 
     /// As after connecting.
@@ -211,6 +227,31 @@ impl RespSession {
         self.name.clear();
         replies.protocol = RespVersion::Two;
         replies.simple("RESET");
+    }
+}
+
+/// What a server is in its cluster, in Redis's words. Of a replica Redis also says where its master is; at which address the leader has a
+/// listener of this protocol, if it has one, is not known here.
+#[derive(Clone, Copy)]
+enum ServerRole {
+    Leader,
+    Follower { has_leader: bool },
+}
+
+impl ServerRole {
+    const fn in_hello(self) -> &'static str {
+        match self {
+            Self::Leader => "master",
+            Self::Follower { .. } => "replica",
+        }
+    }
+
+    const fn in_info(self) -> &'static str {
+        match self {
+            Self::Leader => "role:master\r\n",
+            Self::Follower { has_leader: true } => "role:slave\r\nmaster_link_status:up\r\n",
+            Self::Follower { has_leader: false } => "role:slave\r\nmaster_link_status:down\r\n",
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
 use super::reply::Replies;
-use super::session::RespSession;
+use super::session::{RespSession, engine_of};
 use super::unescape::{unescape_into, unescape_to_quote};
 use crate::http::admit::{WRITE, cost_of};
 
@@ -179,7 +179,7 @@ impl RespSession {
         let token = TokenText::new(self.token.as_ref()?.expose_secret());
         // What a token that is none is told, the long way tells.
         let bearer = reads.bearer(Some(token), Some(self.remote), self.now)?.ok()?;
-        self.engine = bearer.engine_at(self.mount()).unwrap_or(EngineKind::KV_V2);
+        self.engine = engine_of(bearer.engine_at(self.mount()));
         Some(bearer)
     }
 

@@ -225,6 +225,12 @@ impl From<Error> for CommandFailure {
     }
 }
 
+/// What a database is taken for, by what is mounted there. An engine that is not there is found missing by the core, after its decision; one that
+/// keeps no secrets has no path that begins with `data/`, so that no command is a request to it.
+pub(super) fn engine_of(mounted: Option<EngineKind>) -> EngineKind {
+    mounted.filter(|engine| engine.keeps_secrets()).unwrap_or(EngineKind::KV_V2)
+}
+
 impl RespSession {
     pub(super) fn new(
         shared: Arc<RespShared>,
@@ -281,9 +287,9 @@ impl RespSession {
         self.shared.mounts.get(self.selected).map_or("", String::as_str)
     }
 
-    /// Looks up what is mounted now. An engine that is not there is found missing by the core, after its decision.
+    /// Looks up what is mounted now.
     pub(super) fn find_engine(&mut self) {
-        self.engine = self.shared.core.engine_at(self.mount()).unwrap_or(EngineKind::KV_V2);
+        self.engine = engine_of(self.shared.core.engine_at(self.mount()));
     }
 
     /// Runs one command and writes its reply.
@@ -344,7 +350,7 @@ impl RespSession {
             self.forget();
         }
         self.forget_if_sealed();
-        if self.token.is_none() && !command.verb.is_open() {
+        if self.token.is_none() && !command.is_open() {
             return Err(match is_sealed {
                 true => CommandFailure::from(Error::Sealed),
                 false => CommandFailure { word: NO_AUTH, text: "Authentication required.".into() },
@@ -355,7 +361,7 @@ impl RespSession {
         let mut outcome = self.dispatch(wire, command.verb, arguments).await;
         if let Err(Stopped::Failed(failure)) = &mut outcome
             && failure.word == NO_AUTH
-            && !command.verb.is_open()
+            && !command.is_open()
         {
             // Boxed, so that the future of a command of somebody known stays small.
             failure.word = Box::pin(self.settle_no_auth()).await;

@@ -41,6 +41,24 @@ fn a_backup_that_cannot_be_read_to_its_end_has_no_last_chunk() {
     server.assert_serves();
 }
 
+/// A small one comes with its head, and is here before it is asked for.
+#[test]
+fn a_small_file_is_taken_from_either_reader_in_any_spelling() {
+    let server = server();
+    for path in [BACKUP, "sys/storage/raft/%73napshot"] {
+        for reader in [&[][..], &[NOT_PLAIN]] {
+            let headers = [&[("X-Vault-Token", TOKEN)], reader].concat();
+            let reply = server.connect().ask_with("POST", path, &headers, "no snapshot");
+            assert_eq!(reply.status, 400);
+            assert!(
+                reply.text().contains("the snapshot is not restored"),
+                "{path} {reader:?}: {}",
+                reply.text()
+            );
+        }
+    }
+}
+
 #[test]
 fn over_http_2_its_stream_is_reset_and_the_connection_goes_on() {
     let server = server();

@@ -371,16 +371,16 @@ fn a_token_that_ends_while_a_body_is_on_its_way_is_not_taken() {
     let token = made.text_at("auth/client_token").trim_matches('"').to_owned();
     let body = r#"{"data":{"k":"v"}}"#;
     let head = format!(
-        "PUT /v1/secret/data/x HTTP/1.1\r\nHost: test\r\nX-Vault-Token: {token}\r\nContent-Length: {}\r\n\r\n",
+        "PUT /v1/secret/data/x HTTP/1.1\r\nHost: test\r\nX-Vault-Token: {token}\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
         body.len()
     );
     for (wait, status) in [(20, 200), (20, 403)] {
         let mut connection = server.connect();
-        connection.send(format!("{head}{}", &body[..5]).as_bytes());
-        // The server has begun with the request by then.
-        thread::sleep(Duration::from_millis(200));
+        connection.send(head.as_bytes());
+        // The server has begun with the request and waits for its body.
+        assert_eq!(connection.receive().unwrap().status, 100);
         server.clock.advance(Duration::from_secs(wait));
-        connection.send(&body.as_bytes()[5..]);
+        connection.send(body.as_bytes());
         assert_eq!(connection.receive().unwrap().status, status);
     }
 }

@@ -245,6 +245,64 @@ fn a_scan_for_a_type_shows_only_keys_of_that_type() {
     assert_eq!(client.ask("SCAN 0 TYPE hash"), Reply::Array(vec![bulk("0"), bulks(&[])]));
 }
 
+/// A rule that allows short pages only makes more of them, and no key is left out.
+#[test]
+fn all_keys_are_found_where_a_policy_allows_short_pages_only() {
+    let site = Site::start();
+    let keys = ["a", "b", "c", "d/1", "d/2", "d/3", "d/4", "e"].map(|key| format!("pg/{key}"));
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let mut client = site.root();
+    for key in &keys {
+        assert_eq!(client.ask(&format!("SET {key} v")), ok());
+    }
+    for capabilities in [r#"["list", "scan"]"#, r#"["list"]"#] {
+        let token = site.token(&format!(
+            r#"path "secret/metadata/*" {{ capabilities = {capabilities} pagination_limit = 3 }}
+               path "secret/data/pg/*" {{ capabilities = ["read"] }}"#
+        ));
+        let mut client = site.connect();
+        assert_eq!(client.ask(&format!("AUTH {token}")), ok());
+        assert_eq!(client.ask("KEYS pg/*"), bulks(&keys), "{capabilities}");
+        for count in [3, 100] {
+            let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+            loop {
+                let reply = client.ask(&format!("SCAN {cursor} MATCH pg/* COUNT {count}"));
+                let Reply::Array(page) = reply else { panic!("{reply:?}") };
+                let [Reply::Bulk(next), Reply::Array(names)] = &page[..] else {
+                    panic!("{page:?}")
+                };
+                found.extend(names.iter().map(|name| match name {
+                    Reply::Bulk(name) => name.clone(),
+                    other => panic!("{other:?}"),
+                }));
+                cursor = next.clone();
+                if cursor == "0" {
+                    break;
+                }
+            }
+            found.sort();
+            assert_eq!(found, keys, "{capabilities} {count}");
+        }
+        site.ask("auth/token/revoke", &format!(r#"{{"token":"{token}"}}"#)).unwrap();
+    }
+}
+
+/// What another engine does when it is written to is no answer to a `SET`.
+#[test]
+fn a_database_whose_engine_keeps_no_secrets_takes_none() {
+    let store = Arc::new(MemoryStore::new());
+    let site = Site::start_at(&["secret", "other"], store, &AdmissionLimits::default(), None);
+    site.ask("sys/mounts/other", r#"{"type":"transit"}"#).unwrap();
+    let mut client = site.root();
+    assert_eq!(client.ask("SELECT 1"), ok());
+    client.assert_error("SET keys/a x", "ERR unsupported path");
+    client.assert_error("HSET keys/a type aes256-gcm96", "ERR unsupported path");
+    client.assert_error("MSET keys/a x keys/b y", "ERR unsupported path");
+    client.assert_error("KEYS *", "ERR unsupported path");
+    assert!(site.ask("other/keys/b", "{}").is_some());
+    client.assert_error("DEL keys/b", "ERR unsupported path");
+}
+
 /// What somebody types, or a file of commands that `redis-cli --pipe` sends, is quoted as Redis has it.
 #[test]
 fn commands_in_a_line_are_quoted_as_in_redis() {

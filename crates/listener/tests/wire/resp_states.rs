@@ -151,6 +151,27 @@ fn a_server_that_another_leads_reads_on_and_names_every_write_as_redis_does() {
 }
 
 #[test]
+fn a_server_says_whether_it_leads_as_redis_says_of_its_replicas() {
+    let store = Arc::new(AgedStore::default());
+    let limits = AdmissionLimits::default();
+    let site = Site::start_over(Arc::clone(&store) as Arc<dyn Store>, &limits, None);
+    let mut client = site.root();
+    let mut told = || {
+        let Reply::Bulk(info) = client.ask("INFO") else { panic!("no text") };
+        let lines = info.lines().skip_while(|line| *line != "# Replication").skip(1);
+        let lines = lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+        let Reply::Array(hello) = client.ask("HELLO 2") else { panic!("no array") };
+        let at = hello.iter().position(|one| *one == bulk("role")).unwrap();
+        (lines, hello[at + 1] == bulk("master"), hello[at + 1] == bulk("replica"))
+    };
+    assert_eq!(told(), ("role:master".to_owned(), true, false));
+    store.follow();
+    assert_eq!(told(), ("role:slave master_link_status:up".to_owned(), false, true));
+    store.lose_leader();
+    assert_eq!(told(), ("role:slave master_link_status:down".to_owned(), false, true));
+}
+
+#[test]
 fn a_full_disk_refuses_every_write_but_what_takes_something_away() {
     let store = Arc::new(RefusingStore::default());
     let limits = AdmissionLimits::default();

@@ -318,7 +318,8 @@ fn start_tls_code(message: &[u8]) -> Option<u64> {
 
 /// Reads bytes as a message of a directory, whatever was asked before: a target of the fuzzers. What is let through is taken apart by its
 /// reader without a panic.
-pub(crate) fn read_hostile(message: &[u8]) {
+#[cfg(any(test, feature = "fuzz"))]
+pub fn read_hostile(message: &[u8]) {
     let _ = start_tls_code(message);
     let Some((id, _)) = parts_of(message) else { return };
     for tag in [0x60, 0x63, 0x66, 0x68, 0x4a, 0x6c, 0x77] {
@@ -331,6 +332,7 @@ pub(crate) fn read_hostile(message: &[u8]) {
 }
 
 /// Takes pages of a message apart as its reader does.
+#[cfg(any(test, feature = "fuzz"))]
 fn take_apart(message: &[u8]) {
     let controls = element(message).and_then(|(outer, _)| elements(outer.content));
     let controls = controls.and_then(|parts| elements(parts.get(2)?.content)).unwrap_or_default();

@@ -48,6 +48,9 @@ pub(super) fn read(
         }
         let spec = DeviceSpec::parse(kind, &options).map_err(|why| stanza.refuse(&why))?;
         DeviceSpec::check_served(&options).map_err(|why| stanza.refuse(&why))?;
+        let place = stanza.place().clone();
+        let unknown = DeviceSpec::unknown_options(kind, &options).into_iter();
+        warnings.extend(unknown.map(|why| format!("{place}: audit {kind:?} {path:?}: {why}")));
         if let Some(file) = file_of(&spec) {
             if files.contains(&file) {
                 return Err(stanza.refuse("another audit device writes this file already"));

@@ -287,6 +287,10 @@ fn log_file(top: &mut ConfigSection<'_>) -> Result<Option<LogFile>, Error> {
     let kept = match &kept {
         None => None,
         Some(raw) if raw.as_written() == "-1" => Some(0),
+        Some(raw) if raw.as_written().starts_with('-') => {
+            let expected = format!("expected a whole number from -1 to {ROTATE_FILES_MAX}");
+            return Err(raw.refuse(expected));
+        }
         Some(raw) => match raw.whole(0..=ROTATE_FILES_MAX)? {
             0 => None,
             kept => Some(usize::try_from(kept).unwrap_or(usize::MAX)),

@@ -104,10 +104,12 @@ fn read_all(
 ) -> Option<ServerConfig> {
     let listeners = reading.part(|top, warnings| listener::read(top, of, warnings));
     let storage = reading.part(|top, warnings| storage::read(top, environment, of, warnings));
+    let told = reading.errors.len();
     let seal = reading.part(|top, warnings| seal::read(top, environment, warnings));
-    // What is refused elsewhere is no hindrance.
+    // What is refused elsewhere is no hindrance: a seal that was is read as if there were none.
+    let is_refused = reading.errors.len() > told;
     let hindrance = match (&seal, &storage) {
-        (Some(SealSettings::Shamir), _) => Some(initialize::Hindrance::Shares),
+        (Some(SealSettings::Shamir), _) if !is_refused => Some(initialize::Hindrance::Shares),
         (_, Some(StorageConfig::Raft { retry_join, .. })) if !retry_join.is_empty() => {
             Some(initialize::Hindrance::Joins)
         }

@@ -18,6 +18,7 @@ use super::raw_value::RawValue;
 use super::section::ConfigSection;
 use super::section::Unused::{self, Silent};
 use super::storage::{last, pair};
+use kallisto_barrier::SecretKey;
 use kallisto_command::config::Environment;
 use kallisto_command::files;
 
@@ -34,13 +35,13 @@ const UNUSED: [(&str, Unused); 4] =
 
 /// The kinds of seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SealKind {
+pub(super) enum SealKind {
     Shamir,
     Static,
     Transit,
 }
 
-const KINDS: [(&str, SealKind); 3] =
+pub(super) const KINDS: [(&str, SealKind); 3] =
     [("shamir", SealKind::Shamir), ("static", SealKind::Static), ("transit", SealKind::Transit)];
 
 /// The seal that counts.
@@ -187,6 +188,8 @@ fn key_of(raw: &RawValue, environment: &Environment<'_>) -> Result<SecretBox<[u8
     else {
         return Err(raw.refuse("expected a key of 32 bytes, as 64 hexadecimal digits or base64"));
     };
+    // What no key can be made of is refused here, before a start is tried.
+    SecretKey::from_bytes(found).map_err(|error| raw.refuse(error.to_string()))?;
     let key = SecretBox::init_with_mut(|key: &mut [u8; KEY_BYTES]| key.copy_from_slice(found));
     found.zeroize();
     Ok(key)

@@ -33,6 +33,22 @@ const UNUSED_RAFT: [(&str, Unused); 8] = [
     ("max_batch_*", Ignored),
 ];
 
+/// The kinds of storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StorageKind {
+    Raft,
+    Postgresql,
+    File,
+    Memory,
+}
+
+pub(super) const KINDS: [(&str, StorageKind); 4] = [
+    ("raft", StorageKind::Raft),
+    ("postgresql", StorageKind::Postgresql),
+    ("file", StorageKind::File),
+    ("inmem", StorageKind::Memory),
+];
+
 /// The storage that counts.
 pub(super) fn read(
     top: &mut ConfigSection<'_>,
@@ -49,15 +65,18 @@ pub(super) fn read(
         let text = "no storage is configured: add storage \"raft\" { path = \"..\" }";
         return Err(Error::Missing(text.to_owned()));
     };
-    match kind.to_ascii_lowercase().as_str() {
-        "raft" => raft(stanza, environment, warnings),
-        "file" => file(stanza, warnings),
-        "postgresql" => postgresql(stanza, environment, warnings),
-        "inmem" => {
+    let kind = KINDS.iter().find(|(name, _)| *name == kind.to_ascii_lowercase());
+    let Some((_, kind)) = kind else {
+        return Err(stanza.refuse("the kinds of storage are raft, postgresql, file and inmem"));
+    };
+    match kind {
+        StorageKind::Raft => raft(stanza, environment, warnings),
+        StorageKind::File => file(stanza, warnings),
+        StorageKind::Postgresql => postgresql(stanza, environment, warnings),
+        StorageKind::Memory => {
             stanza.finish(&[], warnings)?;
             Ok(StorageConfig::Memory)
         }
-        _ => Err(stanza.refuse("the kinds of storage are raft, postgresql, file and inmem")),
     }
 }
 

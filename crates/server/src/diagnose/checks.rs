@@ -7,11 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use jiff::Timestamp;
-use kallisto_audit::{AuditDestination, DeviceSpec};
+use kallisto_audit::DeviceSpec;
 use kallisto_core::DeclaredDevice;
 use kallisto_listener::{ListenAddress, ListenerTls};
 use kallisto_lsm::disk::{Disk, RealDisk};
 use kallisto_store_postgres::{DatabaseFinding, FindingKind};
+use rustix::fs::FileType;
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::certificate;
@@ -281,9 +282,52 @@ fn socket(name: &'static str, path: &Path) -> DiagnoseCheck {
     if UnixStream::connect(path).is_ok() {
         return DiagnoseCheck::fail(name, format!("{shown}: somebody listens there"));
     }
-    match path.parent() {
+    // What a server left behind is removed, and nothing else.
+    match rustix::fs::lstat(path) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Socket => {
+            DiagnoseCheck::fail(name, format!("{shown}: something other than a socket is there"))
+        }
+        Ok(_) | Err(_) => writable_folder(name, path),
+    }
+}
+
+/// Whether a file can be made where `path` says.
+fn writable_folder(name: &'static str, path: &Path) -> DiagnoseCheck {
+    // A relative name is in the directory worked in.
+    let folder = path.parent().map(|folder| match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    });
+    match folder {
         Some(folder) if folder.is_dir() => writable(name, folder),
-        _ => DiagnoseCheck::fail(name, format!("{shown}: its directory does not exist")),
+        _ => DiagnoseCheck::fail(name, format!("{}: its directory does not exist", path.display())),
+    }
+}
+
+/// The files that a start opens or makes besides those of the records.
+pub(super) fn files(settings: &ServerSettings) -> DiagnoseCheck {
+    let log = settings.log.file.as_ref().map(|log| ("Check Log File", log.path.as_path()));
+    let pid = settings.pid_file.as_deref().map(|pid| ("Check PID File", pid));
+    let heading = "Check Files";
+    let tried: Vec<_> =
+        log.into_iter().chain(pid).map(|(name, path)| writable_file(name, path)).collect();
+    match tried.is_empty() {
+        true => DiagnoseCheck::skipped(heading, "no log file and no pid file is configured"),
+        false => DiagnoseCheck::of(heading, tried),
+    }
+}
+
+fn writable_file(name: &'static str, path: &Path) -> DiagnoseCheck {
+    let shown = path.display();
+    if path.is_dir() {
+        return DiagnoseCheck::fail(name, format!("{shown} is a directory"));
+    }
+    if !path.exists() {
+        return writable_folder(name, path);
+    }
+    match rustix::fs::access(path, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => DiagnoseCheck::ok(name, shown),
+        Err(error) => DiagnoseCheck::fail(name, format!("{shown}: {error}")),
     }
 }
 
@@ -326,19 +370,17 @@ pub(super) fn audit(settings: &ServerSettings) -> DiagnoseCheck {
 fn audit_device(device: &DeclaredDevice) -> Option<DiagnoseCheck> {
     let name = "Check Audit File";
     let spec = DeviceSpec::parse(&device.kind, &device.options).ok()?;
-    let AuditDestination::File { path, .. } = &spec.destination else { return None };
+    let path = spec.destination.file()?;
     let (path_shown, at) = (path.display(), &device.path);
     let fails = |why: &dyn Display| {
         Some(DiagnoseCheck::fail(name, format!("audit device {at}: {path_shown}: {why}")))
     };
-    if path.exists() {
-        return match rustix::fs::access(path, rustix::fs::Access::WRITE_OK) {
-            Ok(()) => Some(DiagnoseCheck::ok(name, path_shown)),
-            Err(error) => fails(&error),
-        };
+    // A link that leads nowhere is there as well, and refused.
+    if path.symlink_metadata().is_err() {
+        return Some(writable_folder(name, path));
     }
-    match path.parent().filter(|folder| folder.is_dir()) {
-        None => fails(&"its directory does not exist"),
-        Some(folder) => Some(writable("Check Directory", folder)),
+    match kallisto_audit::check_file(&spec) {
+        Ok(()) => Some(DiagnoseCheck::ok(name, path_shown)),
+        Err(error) => fails(&error),
     }
 }

@@ -135,6 +135,7 @@ impl Diagnose {
                 checks::storage(&settings, skips(Skip::Storage)),
                 checks::seal(&settings, skips(Skip::Autounseal)),
                 checks::listeners(&settings, now, skips(Skip::Listener)),
+                checks::files(&settings),
                 checks::tracing(&settings, now),
                 checks::audit(&settings),
             ],

@@ -10,6 +10,7 @@ use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, ConnectionFlags, FormatFlag};
 use kallisto_command::json::{Json, Map};
+use kallisto_command::secret::Secret;
 
 use super::report::DiagnoseCheck;
 
@@ -47,16 +48,21 @@ pub(super) fn diagnose(
     now: Timestamp,
 ) -> Result<DiagnoseCheck, Error> {
     let format = FormatFlag { format: Some("table".to_owned()) };
-    let config = Config::load(&CommonFlags { connection, format })?;
+    let mut config = Config::load(&CommonFlags { connection, format })?;
+    // What is asked is of the whole server.
+    config.namespace = None;
     let client = Client::new(&config)?;
     let asked = HEALTH_CODES
         .iter()
         .fold(ClientRequest::get("sys/health"), |request, code| request.with_query(code, "200"));
     let health = match client.send(&asked) {
-        Ok(answer) => answer.and_then(|answer| answer.data).unwrap_or_default(),
         Err(error @ ClientError::Shown(_)) => return Err(Error::doing("Error diagnosing")(error)),
-        Err(error) => {
-            let why = error.to_string();
+        Err(error) => Err(error.to_string()),
+        Ok(answer) => Secret::data_of(answer, "sys/health").map_err(|error| error.to_string()),
+    };
+    let health = match health {
+        Ok(health) => health,
+        Err(why) => {
             return Ok(DiagnoseCheck::of(
                 "Kallisto Diagnose",
                 vec![DiagnoseCheck::failed("Check Health", &why)],
@@ -88,13 +94,15 @@ fn ask(client: &Client<'_>, path: &str) -> FetchOutcome {
 
 fn ask_for(client: &Client<'_>, path: &str, request: &ClientRequest) -> FetchOutcome {
     match client.send(request) {
-        Ok(Some(answer)) => FetchOutcome::Data(answer.data.unwrap_or_default()),
+        Ok(Some(answer)) => match Secret::data_of(Some(answer), path) {
+            Ok(data) => FetchOutcome::Data(data),
+            Err(empty) => FetchOutcome::Failed(empty.to_string()),
+        },
         Ok(None) => FetchOutcome::Nothing(format!("this server has no {path}")),
         Err(ClientError::Api(error)) => match error.status {
             403 => FetchOutcome::Nothing(format!("it takes a token that may read {path}")),
-            status => {
-                FetchOutcome::Failed(format!("{path}: the server answered with status {status}"))
-            }
+            404 => FetchOutcome::Nothing(format!("this server has no {path}: {}", error.words())),
+            status => FetchOutcome::Failed(format!("{path}: {status}: {}", error.words())),
         },
         Err(error) => FetchOutcome::Failed(error.to_string()),
     }

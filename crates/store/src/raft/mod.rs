@@ -310,17 +310,20 @@ fn remove_replaced(home: &EngineHome, engine: u64) {
     near.filter(|&other| other != engine).for_each(|other| home.remove(other));
 }
 
-/// See [`crate::internals`].
+/// See [`crate::fuzz`].
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn read_hostile_message(bytes: &[u8]) -> usize {
     wire::decode_hostile(bytes)
 }
 
-/// See [`crate::internals`].
+/// See [`crate::fuzz`].
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn read_hostile_chunk(bytes: &[u8]) -> usize {
     snapshot::read_hostile(bytes)
 }
 
-/// See [`crate::internals`].
+/// See [`crate::fuzz`].
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn read_hostile_payload(bytes: &[u8]) -> usize {
     log::record::read_hostile(bytes)
 }

@@ -172,6 +172,7 @@ fn read_entry(reader: &mut SharedReader<'_>) -> Option<Entry> {
 }
 
 /// Decodes whatever it is given: a target of the fuzzers. What is understood is encoded to the same bytes again.
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn decode_hostile(bytes: &[u8]) -> usize {
     let bytes = Bytes::copy_from_slice(bytes);
     let Some(message) = decode(&bytes) else { return 0 };

@@ -54,6 +54,33 @@ pub(crate) fn shared(clock: &Arc<SetClock>) -> PgShared {
     }
 }
 
+/// What is asked of all of it at once takes one lock after the other.
+#[test]
+fn figures_are_read_under_one_lock_at_a_time() {
+    let shared = shared(&Arc::default());
+    lock(&shared.commits).batches = 3;
+    assert_eq!(shared.stats().commits.batches, 3);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_second_lock_and_the_feed_behind_another_lock_are_noticed() {
+    let shared = shared(&Arc::default());
+    let taken = |take: &dyn Fn(&PgShared)| {
+        let under_lead = std::panic::AssertUnwindSafe(|| {
+            let _lead = lock(&shared.lead);
+            take(&shared);
+        });
+        std::panic::catch_unwind(under_lead).is_ok()
+    };
+    assert!(!taken(&|shared| drop(lock(&shared.queue))));
+    assert!(!taken(&|shared| drop(lock_feed(shared))));
+    // Both are free again, and so is what comes behind the feed.
+    let feed = lock_feed(&shared);
+    drop(lock(&shared.lead));
+    drop(feed);
+}
+
 fn batch(key: u8, bytes: usize, since: Duration) -> WaitingBatch {
     let mut batch = Batch::new();
     batch.delete(vec![key]);

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 
 /// The version of the convergent scheme that keys have here; older ones took nonces from callers.
 pub(super) const CONVERGENT_VERSION: i64 = 3;
-/// HKDF-SHA-256, as backups number it.
+/// How backups number [`Kdf`](crate::settings::Kdf); keys that are not derived have the first.
+pub(super) const KDF_COUNTER: i64 = 0;
 pub(super) const KDF_HKDF: i64 = 1;
 pub(super) const NANOS: i64 = 1_000_000_000;
 /// The time that Go writes for none.

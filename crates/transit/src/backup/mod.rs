@@ -82,7 +82,7 @@ mod tests {
     use crate::key::KeySpec;
     use crate::key_change::KeyChange;
     use crate::kind::KeyKind;
-    use crate::settings::Derivation;
+    use crate::settings::{Derivation, Kdf};
 
     fn portable(kind: KeyKind, derivation: Derivation) -> TransitKey {
         let spec = KeySpec {
@@ -98,9 +98,11 @@ mod tests {
     fn every_type_comes_back_whole() {
         for (kind, derivation) in [
             (KeyKind::Aes128Gcm96, Derivation::None),
-            (KeyKind::Aes256Gcm96, Derivation::ByContext),
+            (KeyKind::Aes256Gcm96, Derivation::ByContext(Kdf::HkdfSha256)),
+            (KeyKind::ChaCha20Poly1305, Derivation::ByContext(Kdf::HmacSha256Counter)),
             (KeyKind::XChaCha20Poly1305, Derivation::Convergent),
-            (KeyKind::Ed25519, Derivation::ByContext),
+            (KeyKind::Ed25519, Derivation::ByContext(Kdf::HkdfSha256)),
+            (KeyKind::Ed25519, Derivation::ByContext(Kdf::HmacSha256Counter)),
             (KeyKind::EcdsaP256, Derivation::None),
             (KeyKind::EcdsaP521, Derivation::None),
             (KeyKind::Rsa2048, Derivation::None),
@@ -175,7 +177,12 @@ mod tests {
             ("\"type\":0", "\"type\":\"canary\"", "malformed backup: line 1"),
             ("\"type\":0", "\"type\":77", "unsupported key type 77"),
             ("\"type\":0", "\"type\":1", "there is no private key"),
-            ("\"derived\":false", "\"derived\":true", "unsupported key derivation mode"),
+            ("\"derived\":false,\"kdf\":0", "\"derived\":true,\"kdf\":2", "key derivation mode"),
+            (
+                "\"derived\":false,\"kdf\":0,\"convergent_encryption\":false",
+                "\"derived\":true,\"kdf\":0,\"convergent_encryption\":true",
+                "key derivation mode",
+            ),
             ("\"latest_version\":1", "\"latest_version\":9", "version 2"),
             ("\"latest_version\":1", "\"latest_version\":4294967295", "over 4096 versions"),
             ("\"min_decryption_version\":1", "\"min_decryption_version\":5", "do not go together"),

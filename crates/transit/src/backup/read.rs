@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use zeroize::Zeroizing;
 
 use super::form::{
-    Archive, Backup, BackupEntry, BackupInfo, BackupPolicy, CONVERGENT_VERSION, KDF_HKDF, NANOS,
+    Archive, Backup, BackupEntry, BackupInfo, BackupPolicy, CONVERGENT_VERSION, KDF_COUNTER,
+    KDF_HKDF, NANOS,
 };
 use crate::base64;
 use crate::decimal;
@@ -21,7 +22,7 @@ use crate::limits::VERSIONS_MAX;
 use crate::material::{KeyVersionMaterial, Material};
 use crate::public::PublicHalf;
 use crate::rsa::{Rsa, RsaNumbers};
-use crate::settings::{Derivation, KeyOrigin, KeySettings, Stamp};
+use crate::settings::{Derivation, Kdf, KeyOrigin, KeySettings, Stamp};
 
 /// A number as long as a curve's coordinates.
 type Coordinate = Zeroizing<Vec<u8>>;
@@ -78,16 +79,15 @@ fn has_hmac_marks(policy: &BackupPolicy, archive: Option<&Archive>) -> bool {
 }
 
 fn read_derivation(policy: &BackupPolicy) -> Result<Derivation> {
-    match (policy.derived, policy.convergent_encryption) {
-        (false, false) => Ok(Derivation::None),
-        (true, _) if policy.kdf != KDF_HKDF => {
-            Err(Error::invalid("unsupported key derivation mode"))
-        }
-        (true, false) => Ok(Derivation::ByContext),
-        (true, true) => Ok(Derivation::Convergent),
-        (false, true) => {
+    match (policy.derived, policy.convergent_encryption, policy.kdf) {
+        (false, false, _) => Ok(Derivation::None),
+        (false, true, _) => {
             Err(Error::invalid("convergent encryption requires derivation to be enabled"))
         }
+        (true, false, KDF_HKDF) => Ok(Derivation::ByContext(Kdf::HkdfSha256)),
+        (true, false, KDF_COUNTER) => Ok(Derivation::ByContext(Kdf::HmacSha256Counter)),
+        (true, true, KDF_HKDF) => Ok(Derivation::Convergent),
+        (true, ..) => Err(Error::invalid("unsupported key derivation mode")),
     }
 }
 

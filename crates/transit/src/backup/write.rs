@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::form::{
-    Archive, Backup, BackupEntry, BackupInfo, BackupPolicy, CONVERGENT_VERSION, KDF_HKDF, NANOS,
-    NO_TIME, Precomputed, RsaEntry, RsaPublicEntry,
+    Archive, Backup, BackupEntry, BackupInfo, BackupPolicy, CONVERGENT_VERSION, KDF_COUNTER,
+    KDF_HKDF, NANOS, NO_TIME, Precomputed, RsaEntry, RsaPublicEntry,
 };
 use crate::base64;
 use crate::decimal;
@@ -14,7 +14,7 @@ use crate::key::TransitKey;
 use crate::material::{KeyVersionMaterial, Material};
 use crate::public::{PublicHalf, TransitPublicKey};
 use crate::rsa::RsaNumbers;
-use crate::settings::{Derivation, KeyOrigin, Stamp};
+use crate::settings::{Derivation, Kdf, KeyOrigin, Stamp};
 
 pub(super) fn write_backup(key: &TransitKey, name: &str) -> Result<Backup> {
     let settings = &key.settings;
@@ -27,7 +27,7 @@ pub(super) fn write_backup(key: &TransitKey, name: &str) -> Result<Backup> {
     for version in key.versions.values() {
         archived.push(write_entry(key, version)?);
     }
-    let derived = key.derivation != Derivation::None;
+    let kdf = key.derivation.kdf();
     let convergent = key.derivation == Derivation::Convergent;
     let auto_rotate_ns =
         i64::try_from(settings.auto_rotate_secs).unwrap_or(i64::MAX).saturating_mul(NANOS);
@@ -35,8 +35,11 @@ pub(super) fn write_backup(key: &TransitKey, name: &str) -> Result<Backup> {
         name: name.to_owned(),
         key_size: i64::try_from(key.hmac_key_bytes).unwrap_or_default(),
         keys: keys.collect::<Result<_>>()?,
-        derived,
-        kdf: if derived { KDF_HKDF } else { 0 },
+        derived: kdf.is_some(),
+        kdf: match kdf {
+            None | Some(Kdf::HmacSha256Counter) => KDF_COUNTER,
+            Some(Kdf::HkdfSha256) => KDF_HKDF,
+        },
         convergent_encryption: convergent,
         exportable: settings.exportable,
         min_decryption_version: settings.min_decryption_version,

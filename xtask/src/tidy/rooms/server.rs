@@ -108,7 +108,14 @@ pub(super) const SERVER: &[CrateArrows] = &[
             "kallisto-transit",
         ],
         external: &["aws-lc-rs", "data-encoding", "jiff", "secrecy", "tracing", "zeroize"],
-        for_tests: &["kallisto-auth"],
+        for_tests: &["kallisto-auth", "kallisto-engine-testing"],
+    },
+    CrateArrows {
+        folder: "crates/engine_testing",
+        package: "kallisto-engine-testing",
+        below: &["kallisto-api", "kallisto-auth", "kallisto-engine"],
+        external: &["jiff"],
+        for_tests: &[],
     },
     CrateArrows {
         folder: "crates/auth_methods",
@@ -126,7 +133,7 @@ pub(super) const SERVER: &[CrateArrows] = &[
             "x509-parser",
             "zeroize",
         ],
-        for_tests: &["rcgen"],
+        for_tests: &["kallisto-auth", "kallisto-engine-testing", "rcgen"],
     },
     CrateArrows {
         folder: "crates/backup",
@@ -215,7 +222,13 @@ pub(super) const SERVER: &[CrateArrows] = &[
     CrateArrows {
         folder: "crates/command",
         package: "kallisto-command",
-        below: &["kallisto-tls-client", "kallisto-auth", "kallisto-core", "kallisto-duration"],
+        below: &[
+            "kallisto-tls-client",
+            "kallisto-api",
+            "kallisto-auth",
+            "kallisto-duration",
+            "kallisto-engine",
+        ],
         external: &["clap", "fastrand", "rustls", "secrecy", "ureq", "zeroize"],
         for_tests: &[],
     },

@@ -29,7 +29,7 @@ impl Delete {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let path = metadata_path(&client, &self.mount, &self.path)?;
-        let request = ClientRequest::new(Method::Delete, &path);
+        let request = ClientRequest::new(Method::Delete, &path).wrappable();
         match client.send(&request).map_err(Error::doing(format!("Error deleting {path}")))? {
             Some(secret) if secret.says_something() || secret.wrap_info.is_some() => {
                 output::secret(&secret, &config, None)

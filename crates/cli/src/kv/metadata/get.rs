@@ -34,7 +34,8 @@ impl Get {
         let client = Client::new(&config)?;
         let path = metadata_path(&client, &self.mount, &self.path)?;
         let doing = format!("Error reading {path}");
-        let secret = client.send(&ClientRequest::get(&path)).map_err(Error::doing(doing))?;
+        let secret = client.send(&ClientRequest::get(&path).wrappable());
+        let secret = secret.map_err(Error::reading(doing, &path))?;
         let secret = secret.ok_or_else(|| Error::no_value(&path))?;
         match (&secret.data, config.format) {
             (Some(data), OutputFormat::Table) if secret.wrap_info.is_none() => {

@@ -116,7 +116,7 @@ impl MetadataSettings {
         let path = metadata_path(&client, &self.mount, &self.path)?;
         let request = ClientRequest::new(method, &path).with_body(&Json::Object(body));
         match client
-            .send(&request)
+            .send(&request.wrappable())
             .map_err(Error::doing(format!("Error writing data to {path}")))?
         {
             Some(secret) => output::secret(&secret, &config, None),

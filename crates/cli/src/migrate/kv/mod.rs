@@ -69,6 +69,7 @@ fn move_mount(migration: &Migration<'_>, mount: KvMount<'_>) -> Result<(), Error
     let mut found = walk::walk(migration, &migration.source, mount)?;
     // A secret whose record was not read is there all the same: nothing at the target is a stray then.
     found.is_whole &= !tell_unread(migration, mount);
+    tell_met(migration, mount, &found);
     let what = format!("secrets of {}{}", mount.namespace, mount.path);
     migration.progress.begin(&what, found.secrets.len());
     pool::for_each(&found.secrets, migration.workers, |path| {
@@ -84,6 +85,22 @@ fn move_mount(migration: &Migration<'_>, mount: KvMount<'_>) -> Result<(), Error
         settled.map(drop)
     })?;
     settle_strays(migration, mount, &found)
+}
+
+/// Notes at which of the named paths there are secrets.
+fn tell_met(migration: &Migration<'_>, mount: KvMount<'_>, found: &Found) {
+    if !found.is_whole {
+        // What was not listed is in the report, and may hold them.
+        return migration.scope.meet_inside(&mount.in_all(""));
+    }
+    for start in migration.scope.starts(&mount.in_all("")) {
+        let first = found.secrets.iter().find(|secret| {
+            secret.strip_prefix(&start).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        });
+        if let Some(secret) = first {
+            migration.scope.meet(&mount.in_all(secret));
+        }
+    }
 }
 
 /// Names the records of secrets that a snapshot has and that are not understood; whether there are any.
@@ -130,6 +147,7 @@ fn settle_strays(
     for path in here.secrets.iter().filter(|path| !there.contains(path.as_str())) {
         let full = mount.full(path);
         let item = Item { kind: SECRETS, namespace: mount.namespace, path: &full };
+        migration.scope.meet(&mount.in_all(path));
         migration.settle(item, || settle_stray(migration, mount, path))?;
     }
     Ok(())
@@ -228,6 +246,32 @@ mod tests {
         assert_eq!((code, counts(&report, SECRETS)), (0, [1, 1, 0, 0]));
         assert!(!target.has("secret/metadata/pr/one") && target.has("secret/metadata/pr/kept"));
         std::fs::remove_file(&state).unwrap();
+    }
+
+    #[test]
+    fn a_named_path_at_which_nothing_is_does_not_move() {
+        let (source, target) = (TestServer::with_secrets(), TestServer::with_secrets());
+        source.put("secret/metadata/team/app", &metadata(&["1"]));
+        source.put("secret/data/team/app?version=1", r#"{"data":{"a":"b"}}"#);
+        for (path, is_there) in [
+            ("secret", true),
+            ("secret/team", true),
+            ("secret/team/app", true),
+            ("secret/tea", false),
+            ("secret/team/ap", false),
+            ("secrets", false),
+            ("nope", false),
+        ] {
+            for pass in [MigrationPass::DryRun, MigrationPass::Move, MigrationPass::Compare] {
+                let paths = &[path.to_owned()];
+                let run = TestPass { paths, ..TestPass::of(pass, SECRETS_ONLY) };
+                let (code, report) = run.run(source.endpoint("source"), &target);
+                let told = lines(&report, "not_moved");
+                let is_told = told.iter().any(|line| line.starts_with(&format!("{path}: nothing")));
+                assert_eq!(is_told, !is_there, "{path} {pass:?}: {told:?}");
+                assert_eq!(code, if is_there { 0 } else { 2 }, "{path} {pass:?}: {told:?}");
+            }
+        }
     }
 
     #[test]

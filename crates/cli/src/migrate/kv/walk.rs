@@ -82,6 +82,9 @@ fn list_level(
     pool::for_each(folders, migration.workers, |folder| {
         match endpoint.list(mount.namespace, &mount.api_path(folder)) {
             Ok(names) => lock(&listed).push((folder.clone(), names)),
+            Err(ItemFailure::Item(_)) if migration.would_make(endpoint) => {
+                lock(&listed).push((folder.clone(), Vec::new()));
+            }
             Err(ItemFailure::Item(why) | ItemFailure::Denied(why)) => {
                 report(migration, mount, folder, why)
             }

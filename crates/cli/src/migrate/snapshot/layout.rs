@@ -13,7 +13,7 @@ use kallisto_vault_snapshot::OpenSnapshot;
 use super::fields::{seconds, token_type};
 use super::leftovers::LeftBehind;
 use super::{read_json, records_in};
-use crate::migrate::mounts::text;
+use crate::migrate::mounts::{LOCKOUT, text};
 use kallisto_command::client::url;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
@@ -79,19 +79,45 @@ impl StoredMount {
         for name in ["accessor", "description", "local", "options", "seal_wrap", "type", "uuid"] {
             shown.extend(self.entry.get(name).map(|value| (name.to_owned(), value.clone())));
         }
-        let mut config =
-            self.entry.get("config").and_then(Json::as_object).cloned().unwrap_or_default();
-        for name in ["default_lease_ttl", "max_lease_ttl"] {
-            let given = config.get(name).and_then(seconds).unwrap_or(0);
-            config.insert(name.to_owned(), given.into());
-        }
-        config.entry("force_no_cache".to_owned()).or_insert(false.into());
-        if let Some(kind) = config.get("token_type").and_then(token_type) {
-            config.insert("token_type".to_owned(), kind.into());
-        }
-        shown.insert("config".to_owned(), config.into());
+        shown.insert("config".to_owned(), shown_config(&self.entry).into());
         shown
     }
+}
+
+/// What a mount is tuned to, as the API shows it.
+fn shown_config(entry: &Map) -> Map {
+    let mut config = entry.get("config").and_then(Json::as_object).cloned().unwrap_or_default();
+    for name in ["default_lease_ttl", "max_lease_ttl"] {
+        let given = config.get(name).and_then(seconds).unwrap_or(0);
+        config.insert(name.to_owned(), given.into());
+    }
+    config.entry("force_no_cache".to_owned()).or_insert(false.into());
+    if let Some(kind) = config.get("token_type").and_then(token_type) {
+        config.insert("token_type".to_owned(), kind.into());
+    }
+    if let Some(Json::Object(stored)) = config.get(LOCKOUT) {
+        config.insert(LOCKOUT.to_owned(), shown_lockout(stored).into());
+    }
+    config
+}
+
+/// When logins are locked out, as the API shows it: by other names, and in seconds.
+fn shown_lockout(stored: &Map) -> Map {
+    let mut shown = Map::new();
+    for (name, is_span, shown_name) in [
+        ("disable_lockout", false, "user_lockout_disable"),
+        ("lockout_counter_reset", true, "user_lockout_counter_reset_duration"),
+        ("lockout_duration", true, "user_lockout_duration"),
+        ("lockout_threshold", false, "user_lockout_threshold"),
+    ] {
+        let Some(value) = stored.get(name) else { continue };
+        let value = match is_span {
+            true => seconds(value).unwrap_or(0).into(),
+            false => value.clone(),
+        };
+        shown.insert(shown_name.to_owned(), value);
+    }
+    shown
 }
 
 /// Reads the namespaces from one on, and what of them is not understood.
@@ -251,4 +277,23 @@ fn mount_of(entry: Map, is_root: bool, folder: &str) -> Result<StoredMount, &'st
         has_versions: options.is_some_and(|options| text(options, "version") == "2"),
         entry,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrate::mounts::{settings, written};
+    use kallisto_command::json::parse_object;
+
+    /// The names and units in which lockouts are stored, shown and written are three.
+    #[test]
+    fn lockouts_of_a_stored_mount_are_written_by_their_names() {
+        let entry = r#"{"config":{"user_lockout_config":{"lockout_threshold":3,"lockout_duration":300000000000,"lockout_counter_reset":360000000000,"disable_lockout":true}}}"#;
+        let shown = shown_config(&parse_object(entry.as_bytes()).unwrap());
+        let mount = Map::from([("config".to_owned(), Json::Object(shown))]);
+        let text = Json::Object(written(settings(&mount))).to_text();
+        let wanted = r#""user_lockout_config":{"lockout_counter_reset_duration":360,"lockout_disable":true,"lockout_duration":300,"lockout_threshold":3}"#;
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains(wanted), "{text}");
+    }
 }

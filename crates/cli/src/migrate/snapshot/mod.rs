@@ -25,6 +25,7 @@ use self::identity::IdentityIndex;
 use self::layout::{SourceNamespace, StoredMount};
 use self::secrets::SecretIndexes;
 use super::endpoint::ItemFailure;
+use super::policies::EXPIRES;
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::files;
@@ -261,7 +262,7 @@ fn read_policy(opened: &OpenSnapshot, path: &str, field: &str) -> Result<Option<
     let Some(mut policy) = read_json(opened, path)? else { return Ok(None) };
     let says = |name: &str| policy.get(name).and_then(Json::as_str).unwrap_or_default();
     if !matches!(says("Expiration"), "" | layout::NO_TIME) {
-        return Err(item("it expires by itself, which policies here do not: write it by hand"));
+        return Err(item(EXPIRES));
     }
     if !matches!(policy.get("Type"), None | Some(Json::Null))
         && !super::pass::is_nothing(&policy["Type"])

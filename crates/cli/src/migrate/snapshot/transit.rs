@@ -8,8 +8,9 @@ use super::layout::StoredMount;
 use super::{item, read_json, records_in};
 use crate::migrate::endpoint::ItemFailure;
 use crate::migrate::pass::is_nothing;
-use crate::migrate::transit::FACTS;
+use crate::migrate::transit::{AUTO_ROTATE, FACTS, KDF};
 use kallisto_command::json::{Json, Map};
+use kallisto_command::secret::as_u64;
 
 /// Types of keys by their numbers.
 const TYPES: [(&str, &str); 12] = [
@@ -26,12 +27,17 @@ const TYPES: [(&str, &str); 12] = [
     (HMAC, "hmac"),
     ("11", "xchacha20-poly1305"),
 ];
+/// How derived keys derive, by numbers.
+const KDFS: [(u64, &str); 2] = [(0, "hmac-sha256-counter"), (1, "hkdf_sha256")];
+const NANOS: u64 = 1_000_000_000;
 /// The type that keys of HMACs have. Vault gives them another number, which is that of another type in OpenBao and here; but only they have a size.
 const HMAC: &str = "10";
 
-/// The names of keys.
+/// The names of keys. The wrapping key of the mount lies in a folder among them.
 pub(super) fn list(opened: &OpenSnapshot, mount: &StoredMount) -> Vec<String> {
-    records_in(opened, &format!("{}policy/", mount.folder))
+    let mut names = records_in(opened, &format!("{}policy/", mount.folder));
+    names.retain(|name| !name.contains('/'));
+    names
 }
 
 /// What is said of a key.
@@ -44,7 +50,7 @@ pub(super) fn read(
     let Some(stored) = read_json(opened, &format!("{}policy/{name}", mount.folder))? else {
         return Ok(None);
     };
-    // All of them are stored as they are shown but the type, which is a number there.
+    // All of them are stored as they are shown but three, which are numbers there.
     let mut shown: Map = FACTS
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), stored.get(*name)?.clone())))
@@ -59,6 +65,17 @@ pub(super) fn read(
         return Err(ItemFailure::Item(format!("a key of type {number:?} is not understood")));
     };
     shown.insert("type".to_owned(), (*kind).into());
+    shown.remove(KDF);
+    if shown.get("derived") == Some(&true.into()) {
+        let kdf = stored.get(KDF).and_then(as_u64);
+        let named = KDFS.iter().find(|(number, _)| kdf == Some(*number));
+        let Some((_, name)) = named else {
+            return Err(item("a key that derives in another way is not understood"));
+        };
+        shown.insert(KDF.to_owned(), (*name).into());
+    }
+    let period_ns = stored.get(AUTO_ROTATE).and_then(as_u64).unwrap_or(0);
+    shown.insert(AUTO_ROTATE.to_owned(), (period_ns / NANOS).into());
     Ok(Some(shown))
 }
 

@@ -9,6 +9,7 @@ use kallisto_command::client::error::ClientError;
 use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
+use kallisto_command::secret::Secret;
 
 /// Names of one page of a list.
 pub(super) const PAGE: u64 = 10_000;
@@ -105,7 +106,10 @@ impl<'a> PkiMount<'a> {
 
     fn ask(&self, path: &str, request: &ClientRequest) -> Result<FetchResult<Map>, Error> {
         match self.client.send(request) {
-            Ok(Some(answer)) => Ok(FetchResult::Answered(answer.data.unwrap_or_default())),
+            Ok(Some(answer)) => {
+                let doing = format!("Unable to read {path}");
+                Ok(FetchResult::Answered(Secret::data_of(Some(answer), &doing)?))
+            }
             Ok(None) => Ok(FetchResult::Nothing),
             Err(why) => refused(path, why),
         }

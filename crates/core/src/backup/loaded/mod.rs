@@ -354,7 +354,7 @@ impl ContextParts {
             root: Arc::clone(&root),
             // Of devices no record was kept.
             audit: Arc::default(),
-            on_replaced: Box::new(|_| {}),
+            ask_rebuild: Box::new(|_| {}),
         };
         store.attach(Arc::new(follower))?;
         let generation = store.generation();

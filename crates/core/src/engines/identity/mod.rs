@@ -77,6 +77,11 @@ impl Routes for AllRoutes {
         }
     }
 
+    /// Nothing of its own is made by an update of its path.
+    fn may_create(&self, path: &str) -> bool {
+        is_of_provider(path) && provider().routes.may_create(path)
+    }
+
     fn has_rights(&self) -> bool {
         routes::IDENTITY.has_rights() || provider().routes.has_rights()
     }

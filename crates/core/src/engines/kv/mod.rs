@@ -23,7 +23,8 @@ use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::dispatch::route_handler::{self, ReadCall, RouteTable};
 use crate::dispatch::server_engine::{
-    EngineAnswer, JoinAnswer, JoiningWrite, RecoverSource, RunningRequest, ServerEngine, Weighed,
+    EngineAnswer, JoinAnswer, JoiningWrite, JudgedTarget, RecoverSource, RunningRequest,
+    ServerEngine, Weighed,
 };
 use crate::engines::kv::access::Kv;
 use crate::engines::kv_batch;
@@ -96,7 +97,8 @@ impl ServerEngine for KvEngine {
         route_handler::answer(self.table(), run)
     }
 
-    fn creates(&self, mount: &Mount, path: &str) -> bool {
+    fn creates(&self, update: JudgedTarget<'_>) -> bool {
+        let JudgedTarget { mount, path, .. } = update;
         match self.0 {
             KvState::V1 => !mount.index.contains(path),
             KvState::V2 => match path.split_once('/') {
@@ -134,7 +136,10 @@ mod tests {
         let context = core.context.load_full().unwrap();
         let (one, _) = context.view.mounts.route("one/").unwrap();
         let (two, _) = context.view.mounts.route("secret/").unwrap();
-        let creates = |state, mount: &Mount, path: &str| KvEngine(state).creates(mount, path);
+        let view = &context.view;
+        let creates = |state, mount: &Mount, path: &str| {
+            KvEngine(state).creates(JudgedTarget { view, mount, path, token: None })
+        };
         for is_there in [false, true] {
             assert_eq!(creates(KvState::V1, &one, "a"), !is_there);
             for path in ["data/a", "metadata/a", "import/a"] {

@@ -35,7 +35,7 @@ pub(crate) static VERSION_1: RouteTable = RouteRows {
         Delete => "Delete a secret.", runs!(async |run| v1::delete(&Kv::of(&run), run.params.get("path")).await);
         List => "List the secrets and folders in a folder.", reads!(v1::list);
         Scan => "List every secret below a folder.", reads!(v1::list);
-    } .with_root().creating().more(
+    } .with_root().creating_as_engine_tells().more(
         "The body of a write is the secret itself. A field `ttl` or `lease` that reads as a \
            duration is also the lease duration that reads report.",
     ))]],

@@ -1,62 +1,12 @@
 //! Times of KV records on the wire: RFC 3339 with up to nine digits of a second, trailing zeros
 //! cut, in UTC.
-//!
-//! Every read writes one, so it is done by hand: a general formatter takes longer than the lookup.
 
 use jiff::Timestamp;
-
-const NANOS: i64 = 1_000_000_000;
-const DAY_SECS: i64 = 86_400;
+use kallisto_duration::rfc3339;
 
 /// Appends `at_ns` (nanoseconds since 1970) as text. The range of `i64` is the years 1677 to 2262.
 pub(super) fn write(at_ns: i64, out: &mut Vec<u8>) {
-    let (secs, nanos) = (at_ns.div_euclid(NANOS), at_ns.rem_euclid(NANOS));
-    let (days, second) = (secs.div_euclid(DAY_SECS), secs.rem_euclid(DAY_SECS));
-    let (year, month, day) = civil(days);
-    push(year, 4, out);
-    for (lead, number) in [(b'-', month), (b'-', day), (b'T', second / 3600)] {
-        out.push(lead);
-        push(number, 2, out);
-    }
-    for number in [second / 60 % 60, second % 60] {
-        out.push(b':');
-        push(number, 2, out);
-    }
-    if nanos > 0 {
-        out.push(b'.');
-        push(nanos, 9, out);
-        while out.last() == Some(&b'0') {
-            out.pop();
-        }
-    }
-    out.push(b'Z');
-}
-
-/// Year, month and day of a day since 1970, after H. Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms", `civil_from_days`: years begin in March, eras have 400 years.
-const fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
-    (year, month, day)
-}
-
-/// Appends `number` with exactly `width` digits.
-fn push(number: i64, width: usize, out: &mut Vec<u8>) {
-    let mut digits = [b'0'; 9];
-    let mut rest = number;
-    for digit in digits[..width].iter_mut().rev() {
-        *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    out.extend_from_slice(&digits[..width]);
+    rfc3339::push_nanos(at_ns, out);
 }
 
 /// The text of `at_ns`.
@@ -79,8 +29,10 @@ pub(super) fn parse(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
+
+    const NANOS: i64 = 1_000_000_000;
+    const DAY_SECS: i64 = 86_400;
 
     #[test]
     fn times_are_rfc_3339_with_trailing_zeros_cut() {

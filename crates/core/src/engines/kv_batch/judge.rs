@@ -12,6 +12,7 @@ use crate::api::error::{Denial, Error};
 use crate::authz::authz_request;
 use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
+use crate::dispatch::server_engine::JudgedTarget;
 use crate::registry;
 use crate::view::NamespaceContext;
 use crate::view::{Mount, View};
@@ -94,10 +95,14 @@ impl<'u> BatchJudge<'u> {
         // A path that no request could name is nobody's.
         let Ok(path) = Path::literal(path) else { return false };
         let (capability, needs_sudo) = match self.view.mounts.route(path.as_str()) {
-            Some((mount, inside)) => (
-                authz_request::capability_below(&mount, inside, operation),
-                registry::driver(mount.entry.kind).routes().needs_sudo(operation, inside),
-            ),
+            Some((mount, path)) => {
+                let token = Some(&self.caller.hash);
+                let target = JudgedTarget { view: self.view, mount: &mount, path, token };
+                (
+                    authz_request::capability_below(target, operation),
+                    registry::driver(mount.entry.kind).routes().needs_sudo(operation, path),
+                )
+            }
             None => (operation.capability(), false),
         };
         let question = BatchQuestion { operation, capability, needs_sudo, path, parameters };

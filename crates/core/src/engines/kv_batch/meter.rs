@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
     use crate::api::request::Request;
-    use crate::api::response::Response;
+    use crate::api::response::{BatchPart, Response};
     use crate::platform::server_info::RouteAccess;
     use crate::quotas::scope::QuotaScope;
     use crate::quotas::{RULES, RuleSpec};
@@ -87,7 +87,8 @@ mod tests {
     /// How many of the items were answered; none of the others but for the limit.
     fn answered(answer: Result<Response, Error>) -> usize {
         let Ok(Response::Each(items)) = answer else { panic!("{answer:?}") };
-        let is_over = |answer: &Result<Response, Error>| matches!(answer, Err(Error::OverQuota(_)));
+        let is_over =
+            |answer: &Result<BatchPart, Error>| matches!(answer, Err(Error::OverQuota(_)));
         assert!(items.iter().all(|item| item.answer.is_ok() || is_over(&item.answer)));
         items.iter().filter(|item| item.answer.is_ok()).count()
     }

@@ -9,8 +9,8 @@ use super::meter::Meter;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
-use crate::api::request::{BodyKind, Request};
-use crate::api::response::{BatchAnswer, Response};
+use crate::api::request::{BodyKind, Headers, Request};
+use crate::api::response::{BatchAnswer, BatchPart, Response};
 use crate::authz::judge;
 use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
@@ -36,13 +36,11 @@ pub(in crate::engines) fn read(
     let mut answers = Vec::with_capacity(items.len());
     for item in items {
         let answer = if bytes < BULK_BYTES_MAX {
-            read_one(meter, context, call, &caller, &item)
+            read_one(meter, context, call, &caller, &item).and_then(BatchPart::of)
         } else {
             Err(Error::TooLarge("the answer is full; ask for this path again".into()))
         };
-        if let Ok(Response::Logical(logical) | Response::Missing(logical)) = &answer {
-            bytes += logical.data.len();
-        }
+        bytes += answer.as_ref().map_or(0, |part| part.data().len());
         answers.push(BatchAnswer { operation: Operation::Read, path: item.path, answer });
     }
     Ok(Response::Each(answers))
@@ -97,7 +95,8 @@ fn read_one(
         remote: call.remote,
         client_chain: call.client_chain,
         id: call.id,
-        headers: call.headers,
+        // Those of a condition (`If-None-Match`) are about the whole answer.
+        headers: Headers::default(),
     };
     meter.take(request.operation, request.path.as_str())?;
     let call = judge::authorize_caller(context, caller, &request)?;

@@ -10,7 +10,7 @@ use super::together;
 use crate::api::error::{Denial, Error};
 use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
-use crate::api::response::{BatchAnswer, Response};
+use crate::api::response::{BatchAnswer, BatchPart, Response};
 use crate::authz::judge;
 use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
@@ -82,7 +82,7 @@ pub(in crate::engines) async fn write(
     let answer = |(item, answer): (BatchWrite, Response)| BatchAnswer {
         operation: Operation::Update,
         path: item.api_path,
-        answer: Ok(answer),
+        answer: BatchPart::of(answer),
     };
     Ok(Response::Each(items.into_iter().zip(told).map(answer).collect()))
 }

@@ -8,14 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kallisto_audit::limits::{DEVICES_MAX, HEADERS_MAX};
-use kallisto_audit::{
-    AuditDestination, Device, DeviceOptions, DeviceSpec, Health, check_path, file_of,
-};
+use kallisto_audit::{Device, DeviceOptions, DeviceSpec, Health, check_path, file_of};
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
-use crate::api::response::Response;
+use crate::api::response::{Logical, Response};
 use crate::audit::{Audit, DEVICE_FOLDER, DeviceRecord, HEADER_FOLDER, HeaderRecord, try_device};
 use crate::caller::call::AuthorizedCall;
 use crate::engines::sys::web::is_header_name;
@@ -68,7 +66,10 @@ pub(super) async fn enable(
     audit.keep_opened(None);
     stored?;
     tracing::info!(path, kind = record.kind, "audit device enabled");
-    Ok(Response::Empty)
+    match DeviceSpec::unknown_options(&record.kind, &record.options) {
+        none if none.is_empty() => Ok(Response::Empty),
+        warnings => Ok(Response::Logical(Logical { warnings, ..Logical::default() })),
+    }
 }
 
 fn new_record(fields: Fields<'_>) -> Result<DeviceRecord, Error> {
@@ -99,7 +100,7 @@ fn check_destination(
 ) -> Result<(), Error> {
     let spec = DeviceSpec::parse(&record.kind, &record.options).map_err(Error::Invalid)?;
     DeviceSpec::check_served(&record.options).map_err(Error::Invalid)?;
-    if let AuditDestination::File { path, .. } = &spec.destination {
+    if let Some(path) = spec.destination.file() {
         check_path(path, &audit.settings.directories).map_err(Error::Invalid)?;
     }
     let Some(file) = file_of(&spec) else { return Ok(()) };

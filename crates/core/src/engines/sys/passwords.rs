@@ -75,8 +75,7 @@ pub(super) async fn write(
         return Err(Error::invalid("missing policy"));
     }
     let text = super::policies::decoded(given);
-    PasswordPolicy::parse(&text)
-        .map_err(|error| Error::invalid(format!("invalid password policy: {error}")))?;
+    PasswordPolicy::parse(&text).map_err(|error| Error::invalid(error.to_string()))?;
     storage(context)?.put(&record(name), text.into_bytes()).await?;
     Ok(Response::Empty)
 }

@@ -1,5 +1,6 @@
 //! Far ends that are away for long, and leaders that change meanwhile: who is tried when, and what counts as an attempt.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kallisto_auth::Operation::{Read, Update};
@@ -131,6 +132,8 @@ fn a_lease_whose_record_is_damaged_keeps_no_other_from_ending() {
     let record = keys::lease(&LeaseId::parse(&ids[3]).unwrap());
     let mut damage = Batch::new();
     damage.put(StorageKeys::new(&keyring).of(&record), b"damaged".to_vec());
+    // On the disk: the view does not hear of it.
+    damage.set_companion(Arc::new(crate::view::WrittenSecrets::new(&context.view)));
     pollster::block_on(Store::commit(&*site.store, damage)).unwrap();
     for token in &tokens {
         let body = format!(r#"{{"token":"{token}"}}"#);

@@ -14,7 +14,7 @@ use kallisto_store::{MemoryStore, Visit};
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::{BodyKind, Request, TokenText};
-use crate::api::response::{Logical, Response};
+use crate::api::response::{BatchAnswer, Logical, Response};
 use crate::platform::server_info::ServerInfo;
 use crate::state::Core;
 use crate::storage::keys::{self, NamespaceNumber};
@@ -129,7 +129,13 @@ fn said(answer: &Result<Response, Error>) -> String {
             | Response::Merged(logical)
             | Response::WithStatus { logical, .. },
         ) => of(logical),
-        Ok(Response::Each(answers)) => answers.iter().map(|each| said(&each.answer)).collect(),
+        Ok(Response::Each(answers)) => {
+            let part = |one: &BatchAnswer| match &one.answer {
+                Ok(part) => String::from_utf8_lossy(part.data()).into_owned(),
+                Err(error) => error.to_string(),
+            };
+            answers.iter().map(part).collect()
+        }
         Ok(Response::Bare { body, .. }) => String::from_utf8(body.to_text()).unwrap(),
         Ok(Response::Text { body, .. }) => String::from_utf8_lossy(body).into_owned(),
         Ok(_) => String::new(),

@@ -117,13 +117,11 @@ fn each(answers: &[BatchAnswer]) -> Vec<u8> {
         out.extend_from_slice(b"{\"path\":");
         json::write_string(&answered.path, &mut out);
         match &answered.answer {
-            Ok(Response::Logical(logical) | Response::Missing(logical))
-                if !logical.data.is_empty() =>
-            {
+            Ok(part) if part.data().is_empty() => {}
+            Ok(part) => {
                 out.extend_from_slice(b",\"data\":");
-                out.extend_from_slice(&logical.data);
+                out.extend_from_slice(part.data());
             }
-            Ok(_) => {}
             Err(error) => {
                 out.extend_from_slice(b",\"error\":");
                 json::write_string(class_of(error), &mut out);
@@ -270,8 +268,10 @@ impl WrappedParts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::response::BatchPart;
 
     fn one(path: &str, answer: AuditedAnswer) -> BatchAnswer {
+        let answer = answer.and_then(BatchPart::of);
         BatchAnswer { operation: Operation::Read, path: path.to_owned(), answer }
     }
 
@@ -283,8 +283,9 @@ mod tests {
             one("secret/gone", Ok(Response::Missing(found(r#"{"v":null}"#)))),
             one("secret/empty", Ok(Response::Logical(found("")))),
             one("secret/no", Err(Error::NoNamespace)),
+            one("secret/odd", Ok(Response::SeeOther { location: "elsewhere".into() })),
         ]);
-        let expected = r#"{"results":[{"path":"secret/\"a","data":{"v":1}},{"path":"secret/gone","data":{"v":null}},{"path":"secret/empty"},{"path":"secret/no","error":"namespace not found"}]}"#;
+        let expected = r#"{"results":[{"path":"secret/\"a","data":{"v":1}},{"path":"secret/gone","data":{"v":null}},{"path":"secret/empty"},{"path":"secret/no","error":"namespace not found"},{"path":"secret/odd","error":"internal error"}]}"#;
         assert_eq!(String::from_utf8(told).unwrap(), expected);
         assert_eq!(each(&[]), br#"{"results":[]}"#);
     }

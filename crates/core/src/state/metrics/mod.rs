@@ -361,6 +361,7 @@ mod tests {
     use super::*;
     use crate::api::request::{Request, TokenText};
     use crate::api::stream::Source;
+    use crate::metrics::history::KEPT;
     use crate::metrics::observed::MemberHealth;
     use crate::metrics::prometheus;
     use crate::metrics::usage::{NamedCounts, NamespacedName};
@@ -504,6 +505,45 @@ mod tests {
         });
         table(&mut text, &["name", "kind", "labels", "meaning"], rows);
         hold("metrics.md", &format!("{}\n", text.trim_end()));
+    }
+
+    #[test]
+    fn the_history_keeps_metrics_that_there_are() {
+        let metrics = everything();
+        let names: BTreeSet<&str> = metrics.iter().map(|metric| metric.name.as_ref()).collect();
+        for kept in KEPT {
+            assert!(names.contains(kept), "{kept}");
+        }
+    }
+
+    /// Elsewhere a metric that is gone or renamed shows nothing, and warns of nothing.
+    #[test]
+    fn the_page_the_alerts_and_the_dashboard_name_metrics_that_there_are() {
+        let metrics = everything();
+        let names: BTreeSet<String> =
+            metrics.iter().map(|metric| metric.name.replace('.', "_")).collect();
+        let is_known = |word: &str| {
+            let part = ["_bucket", "_sum", "_count"].iter().find_map(|end| word.strip_suffix(end));
+            names.contains(word) || part.is_some_and(|name| names.contains(name))
+        };
+        for (file, text) in [
+            ("metrics.tsx", include_str!("../../../../../ui/src/screens/metrics.tsx")),
+            (
+                "kallisto.rules.yml",
+                include_str!("../../../../../contrib/prometheus/kallisto.rules.yml"),
+            ),
+            ("kallisto.json", include_str!("../../../../../contrib/grafana/kallisto.json")),
+        ] {
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let is_metric = |word: &&str| {
+                ["vault_", "kallisto_", "process_"].iter().any(|of| word.starts_with(of))
+            };
+            let named: BTreeSet<&str> = words.filter(is_metric).collect();
+            assert!(!named.is_empty(), "{file} names no metric");
+            for word in named {
+                assert!(is_known(word), "{file} names {word}");
+            }
+        }
     }
 
     #[test]

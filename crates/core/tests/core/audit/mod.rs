@@ -319,6 +319,17 @@ fn enabling_is_written_by_the_device_itself_and_disabling_ends_it() {
 }
 
 #[test]
+fn options_that_a_device_does_not_know_are_named() {
+    let site = Site::audited();
+    let device = r#"{"type":"file","options":{"file_path":"stdout","fromat":"compact"}}"#;
+    let Response::Logical(answer) = site.ask(Operation::Update, "sys/audit/out", device).unwrap()
+    else {
+        panic!("an answer with warnings")
+    };
+    assert_eq!(answer.warnings, ["unknown option \"fromat\": did you mean \"format\"?"]);
+}
+
+#[test]
 fn nothing_passes_that_no_device_takes() {
     let site = Site::audited();
     site.ask(Operation::Update, "secret/data/a", PUT).unwrap();

@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kallisto_core::limits::{BULK_BYTES_MAX, BULK_PATHS_MAX, TOGETHER_SECRETS_MAX};
-use kallisto_core::{BatchAnswer, Denial, Error, Operation, Response};
+use kallisto_core::{
+    BatchAnswer, BatchPart, Denial, Error, HeaderSource, Headers, Operation, Request, Response,
+};
 
 use super::{ROUTES, all_names, bearer, data, own, text};
-use crate::support::{Site, TOKEN, ask_as};
+use crate::support::{Site, TOKEN, ask_as, request_of};
 
 fn answers(reply: Response) -> Vec<BatchAnswer> {
     match reply {
@@ -48,9 +50,9 @@ fn a_bulk_read_answers_for_each_path_what_a_read_of_its_own_does() {
                 ask_as(&site.core, who, 0, Operation::Read, &escaped, "")
             });
             match (answered.answer, alone) {
-                (Ok(Response::Logical(got)), Some(Ok(Response::Logical(alone))))
-                | (Ok(Response::Missing(got)), Some(Ok(Response::Missing(alone)))) => {
-                    assert_eq!(got.data, alone.data, "{path}");
+                (Ok(BatchPart::Found(got)), Some(Ok(Response::Logical(alone))))
+                | (Ok(BatchPart::Missing(got)), Some(Ok(Response::Missing(alone)))) => {
+                    assert_eq!(got, alone.data, "{path}");
                 }
                 // What is no secret is not read in bulk, by those who may read it.
                 (Err(Error::UnsupportedPath), Some(Ok(_))) => {
@@ -75,11 +77,47 @@ fn a_bulk_read_may_name_versions() {
         .map(|version| format!(r#"{{"path":"secret/data/a"{version}"#));
     let items = [&named.map(str::to_owned)[..], &versions[..]].concat().join(",");
     let told = answers(own(&site, TOKEN, "read", &format!(r#"{{"paths":[{items}]}}"#)).unwrap());
-    let read = |answer: BatchAnswer| text(&data(answer.answer.unwrap())["data"]);
+    let read = |answer: BatchAnswer| {
+        let part = answer.answer.unwrap();
+        text(&kallisto_core::json::parse_object(part.data()).unwrap()["data"])
+    };
     let values: Vec<String> = told.into_iter().map(read).collect();
     assert_eq!(values, ["three", "three", "one", "two"].map(|v| format!(r#"{{"v":"{v}"}}"#)));
     let pathless = own(&site, TOKEN, "read", r#"{"paths":[{"version":1}]}"#);
     assert!(matches!(pathless, Err(Error::Invalid(why)) if why == "paths[0] has no 'path'"));
+}
+
+/// A client that has the answer with this tag.
+struct Knows(String);
+
+impl HeaderSource for Knows {
+    fn values(&self, name: &str) -> Vec<String> {
+        if name == "if-none-match" { vec![self.0.clone()] } else { Vec::new() }
+    }
+}
+
+#[test]
+fn a_bulk_read_gives_the_secret_whose_tag_the_client_names() {
+    let site = Site::open(1 << 20);
+    site.put("a", "one");
+    let asked = |tag: &str, operation, path, body| {
+        let source = Knows(tag.to_owned());
+        let request = request_of(TOKEN, 0, operation, path, body);
+        let request = Request { headers: Headers::of(&source), ..request };
+        pollster::block_on(site.core.handle(&request)).unwrap()
+    };
+    let read = |tag: &str| asked(tag, Operation::Read, "secret/data/a", "");
+    let Response::Logical(found) = read("") else { panic!("not found") };
+    let mut tag = Vec::new();
+    found.etag.unwrap().write(&mut tag);
+    let tag = String::from_utf8(tag).unwrap();
+    assert!(matches!(read(&tag), Response::NotModified { .. }));
+    let body = r#"{"paths":["secret/data/a"]}"#;
+    let told = answers(asked(&tag, Operation::Update, "sys/kallisto/kv/read", body));
+    let [BatchAnswer { answer: Ok(BatchPart::Found(data)), .. }] = &*told else {
+        panic!("{told:?}")
+    };
+    assert_eq!(*data, found.data);
 }
 
 #[test]

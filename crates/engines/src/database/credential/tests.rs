@@ -17,14 +17,14 @@ use kallisto_pki::{
 use secrecy::ExposeSecret;
 
 use super::super::ENGINE;
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 const NOW: i64 = 1_700_000_000;
 
 type Told = Arc<Mutex<Vec<String>>>;
 
-fn site() -> (Mount, Told) {
-    let (mount, told) = (Mount::new(&ENGINE), Told::default());
+fn site() -> (TestMount, Told) {
+    let (mount, told) = (TestMount::new(&ENGINE), Told::default());
     let heard = Arc::clone(&told);
     mount.far_ends_do(move |call| {
         if let FarEndWork::Sql(work) = &call.work {
@@ -97,7 +97,7 @@ fn a_database_is_told_the_public_half_of_a_key_and_the_client_has_the_private_on
     let statement = "CALL keep('{{name}}', '{{public_key}}')";
     mount.ask(NOW, Update, "roles/r", &role(statement, "rsa_private_key", &[])).unwrap();
     let made = mount.ask(NOW, Read, "creds/r", "").unwrap();
-    let text = Mount::text(&made, "rsa_private_key");
+    let text = TestMount::text(&made, "rsa_private_key");
     assert!(!made.contains_key("password"));
     let blocks = pem::read(&text).unwrap();
     let key = PrivateKey::from_pem(blocks[0].0, &blocks[0].1).unwrap();
@@ -111,7 +111,19 @@ fn a_database_is_told_the_public_half_of_a_key_and_the_client_has_the_private_on
     );
     let spki = lines[1..lines.len() - 1].concat();
     assert_eq!(data_encoding::BASE64.decode(spki.as_bytes()).unwrap(), key.spki());
-    assert!(sql.contains(&Mount::text(&made, "username")));
+    assert!(sql.contains(&TestMount::text(&made, "username")));
+    let config = |of: &str| mount.ask(NOW, Read, of, "").unwrap().get("credential_config").cloned();
+    let shown = |bits: u64, format: &str| {
+        Some(Json::object([("format", format.into()), ("key_bits", bits.into())]))
+    };
+    assert_eq!(config("roles/r"), shown(2048, "pkcs8"));
+    let given = [("key_bits", "3072"), ("format", "PKCS8"), ("password_policy", "p")];
+    mount.ask(NOW, Update, "roles/s", &role(statement, "rsa_private_key", &given)).unwrap();
+    assert_eq!(config("roles/s"), shown(3072, "PKCS8"));
+    mount.ask(NOW, Update, "roles/s", &role(statement, "password", &given)).unwrap();
+    assert_eq!(config("roles/s"), Some(Json::object([("password_policy", "p".into())])));
+    mount.ask(NOW, Update, "roles/s", &role(statement, "password", &[("x", "y")])).unwrap();
+    assert_eq!(config("roles/s"), None);
     for (name, value, why) in [
         ("key_bits", "1024", "invalid key_bits: 1024"),
         ("format", "pkcs1", "invalid format: pkcs1"),
@@ -129,19 +141,19 @@ fn a_certificate_is_of_the_user_for_as_long_as_the_lease() {
     let statement = "CREATE ROLE \"{{name}}\" LOGIN; COMMENT ON ROLE \"{{name}}\" IS '{{subject}}'";
     mount.ask(NOW, Update, "roles/r", &role(statement, "client_certificate", &config)).unwrap();
     let made = mount.ask(NOW, Read, "creds/r", "").unwrap();
-    let user = Mount::text(&made, "username");
+    let user = TestMount::text(&made, "username");
     let read = |text: &str| pem::read(text).unwrap().remove(0);
-    let leaf =
-        ParsedCertificate::from_der(&read(&Mount::text(&made, "client_certificate")).1).unwrap();
+    let leaf = ParsedCertificate::from_der(&read(&TestMount::text(&made, "client_certificate")).1)
+        .unwrap();
     let issuer = ParsedCertificate::from_der(&read(&certificate).1).unwrap();
     assert!(leaf.is_signed_by(&issuer.public) && leaf.names_as_issuer(&issuer) && !leaf.is_ca);
     assert_eq!(CertificateSubject::from_der(&leaf.subject).unwrap().common_name, user);
     assert_eq!((leaf.not_before, leaf.not_after), (NOW - 30, NOW + 3600));
     let client_auth = ObjectIdentifier::new_unwrap(CLIENT_AUTH).as_bytes().to_vec();
     assert!(leaf.der.windows(client_auth.len()).any(|part| part == client_auth));
-    let (label, bytes) = read(&Mount::text(&made, "private_key"));
+    let (label, bytes) = read(&TestMount::text(&made, "private_key"));
     assert_eq!(PrivateKey::from_pem(label, &bytes).unwrap().spki(), leaf.public.spki());
-    assert_eq!(Mount::text(&made, "private_key_type"), "ec");
+    assert_eq!(TestMount::text(&made, "private_key_type"), "ec");
     assert!(told.lock().unwrap().last().unwrap().contains(&format!("'CN={user}'")));
     // By a template the name is another one, and a renewal of the role keeps the key that is never shown.
     let shown = mount.ask(NOW, Read, "roles/r", "").unwrap();
@@ -152,8 +164,8 @@ fn a_certificate_is_of_the_user_for_as_long_as_the_lease() {
     again.push(("common_name_template", "{{.RoleName}}.example"));
     mount.ask(NOW, Update, "roles/r", &role(statement, "client_certificate", &again)).unwrap();
     let made = mount.ask(NOW, Read, "creds/r", "").unwrap();
-    let leaf =
-        ParsedCertificate::from_der(&read(&Mount::text(&made, "client_certificate")).1).unwrap();
+    let leaf = ParsedCertificate::from_der(&read(&TestMount::text(&made, "client_certificate")).1)
+        .unwrap();
     assert_eq!(CertificateSubject::from_der(&leaf.subject).unwrap().common_name, "r.example");
 }
 

@@ -12,7 +12,7 @@ use kallisto_auth::Operation;
 
 use super::ENGINE;
 use super::objects::Revocation;
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 /// When requests are made, in seconds since 1970.
 const NOW: i64 = 1_795_414_141;
@@ -20,14 +20,14 @@ const ACCOUNTS: &str = "/api/v1/namespaces/test/serviceaccounts";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 struct Setting {
-    mount: Mount,
+    mount: TestMount,
     server: Arc<ApiServer>,
 }
 
 impl Setting {
     fn new() -> Self {
         let server = Arc::new(ApiServer::default());
-        let mount = Mount::new(&ENGINE);
+        let mount = TestMount::new(&ENGINE);
         let asked = Arc::clone(&server);
         mount.far_ends_do(move |call| asked.answer(call));
         let setting = Self { mount, server };
@@ -72,7 +72,7 @@ fn config(token: &str) -> String {
 }
 
 fn text(map: &Map, name: &str) -> String {
-    Mount::text(map, name)
+    TestMount::text(map, name)
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn a_configuration_keeps_its_token_and_its_token_keeps_its_host() {
     ] {
         assert!(setting.asks("config", bad).is_err(), "{bad}");
     }
-    let empty = Mount::new(&ENGINE);
+    let empty = TestMount::new(&ENGINE);
     for bad in ["{}", r#"{"kubernetes_host":"https://h"}"#] {
         let refused = empty.ask(NOW, Operation::Update, "config", bad).unwrap_err();
         assert!(refused.to_string().starts_with("missing "), "{refused}");

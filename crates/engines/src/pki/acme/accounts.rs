@@ -73,17 +73,18 @@ impl AcmeAccount {
     }
 
     pub(super) fn decode(id: &str, stored: &Stored) -> Result<Self, Error> {
-        let map = stored.object()?;
-        let given = GivenFields::of(&map);
-        Ok(Self {
-            id: id.to_owned(),
-            is_valid: given.text("status")?.as_str() == "valid",
-            contacts: given.list("contacts")?,
-            key: Jwk::parse(&given.text("key")?).ok_or_else(|| stored.damaged())?,
-            directory: given.text("directory")?,
-            eab: given.text("eab")?,
-            made_at: given.whole("made_at", 0)?,
-            ended_at: given.whole("ended_at", 0)?,
+        stored.decode_object(|map| {
+            let given = GivenFields::of(map);
+            Ok(Self {
+                id: id.to_owned(),
+                is_valid: given.text("status")?.as_str() == "valid",
+                contacts: given.list("contacts")?,
+                key: Jwk::parse(&given.text("key")?).ok_or_else(|| stored.damaged())?,
+                directory: given.text("directory")?,
+                eab: given.text("eab")?,
+                made_at: given.whole("made_at", 0)?,
+                ended_at: given.whole("ended_at", 0)?,
+            })
         })
     }
 

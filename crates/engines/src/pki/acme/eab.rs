@@ -88,12 +88,13 @@ pub(super) fn consume(
     }
     let name = record(&binding.key_id);
     let Some(stored) = transaction.get(&name)? else { return Ok(Err(unknown())) };
-    let kept = stored.object()?;
-    let given = GivenFields::of(&kept);
-    let secret = Zeroizing::new(given.text("key")?);
+    let (secret, bound_to) = stored.decode_object(|kept| {
+        let given = GivenFields::of(kept);
+        Ok((Zeroizing::new(given.text("key")?), given.text("acme_directory")?))
+    })?;
     let secret = BASE64URL_NOPAD.decode(secret.as_bytes()).map_err(|_| stored.damaged())?;
     let secret = Zeroizing::new(secret);
-    if given.text("acme_directory")? != format!("{directory}/directory") {
+    if bound_to != format!("{directory}/directory") {
         return Ok(Err(unknown()));
     }
     if let Err(failure) = binding.verify(&secret) {

@@ -18,7 +18,7 @@ use super::config::{AcmeConfig, DefaultPolicy, EabPolicy};
 use super::jws::{Jwk, Jws, JwsSigner};
 use super::nonces;
 use super::problem::{Failure, Kind, Problem, fail, malformed};
-use crate::pki::issue::SigningAuthority;
+use crate::pki::authority::SigningAuthority;
 use crate::pki::memory::{Pki, PkiState};
 use crate::pki::role::PkiRole;
 

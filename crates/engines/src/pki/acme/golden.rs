@@ -16,7 +16,7 @@ use kallisto_engine::{ProbeAnswer, ProbeKind};
 
 use super::tests::{base64, jwk, new_key, thumbprint};
 use crate::pki::ENGINE;
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 const OURS: &str = include_str!("../../../tests/golden/acme.json");
 const CERTBOT: &str = include_str!("../../../tests/golden/acme-certbot.json");
@@ -118,7 +118,7 @@ fn ids(text: &str) -> Vec<&str> {
 }
 
 struct Replay {
-    mount: Mount,
+    mount: TestMount,
     base: &'static str,
     keys: [EcdsaKeyPair; 2],
     /// What stands for which recorded id.
@@ -133,7 +133,7 @@ struct Replay {
 impl Replay {
     fn new(base: &'static str) -> Self {
         let replay = Self {
-            mount: Mount::new(&ENGINE),
+            mount: TestMount::new(&ENGINE),
             base,
             keys: [new_key(), new_key()],
             ours: HashMap::new(),
@@ -403,7 +403,7 @@ fn exchanges_of_certbot_are_answered_as_recorded() {
 /// The settings that are shown are those that were recorded, and those of Vault.
 #[test]
 fn settings_are_shown_as_recorded() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     mount.ask(NOW, Update, "config/cluster", r#"{"path":"http://x.test/v1/pki"}"#).unwrap();
     let body = r#"{"enabled":true,"dns_resolver":"127.0.0.1:8670"}"#;
     let mut shown = mount.ask(NOW, Update, "config/acme", body).unwrap();

@@ -36,6 +36,7 @@ mod expiry;
 mod finalize;
 #[cfg(test)]
 mod golden;
+#[cfg(any(test, feature = "fuzz"))]
 mod hostile;
 mod jws;
 pub(super) mod nonces;
@@ -47,6 +48,7 @@ mod routes;
 mod tests;
 
 pub(super) use expiry::tidy_accounts;
+#[cfg(any(test, feature = "fuzz"))]
 pub use hostile::read_hostile;
 pub(super) use routes::{AT_ISSUER, AT_ISSUER_ROLE, AT_MOUNT, AT_ROLE, SETTINGS};
 

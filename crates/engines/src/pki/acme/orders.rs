@@ -241,23 +241,27 @@ impl AcmeOrder {
 
     pub(super) fn decode(id: &str, stored: &Stored) -> Result<Self, Error> {
         let damaged = || stored.damaged();
-        let map = stored.object()?;
-        let given = GivenFields::of(&map);
-        let Some(Json::Array(identifiers)) = map.get("identifiers") else { return Err(damaged()) };
-        let identifiers: Option<Vec<_>> = identifiers.iter().map(AcmeIdentifier::stored).collect();
-        let certificate = match given.text("certificate")?.as_str() {
-            "" => None,
-            text => Some(Fulfilled {
-                der: BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| damaged())?,
-                issuer: given.text("issuer")?,
-            }),
-        };
-        Ok(Self {
-            id: id.to_owned(),
-            expires: given.whole("expires", 0)?,
-            identifiers: identifiers.ok_or_else(damaged)?,
-            authorizations: given.list("authorizations")?,
-            certificate,
+        stored.decode_object(|map| {
+            let given = GivenFields::of(map);
+            let Some(Json::Array(identifiers)) = map.get("identifiers") else {
+                return Err(damaged());
+            };
+            let identifiers: Option<Vec<_>> =
+                identifiers.iter().map(AcmeIdentifier::stored).collect();
+            let certificate = match given.text("certificate")?.as_str() {
+                "" => None,
+                text => Some(Fulfilled {
+                    der: BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| damaged())?,
+                    issuer: given.text("issuer")?,
+                }),
+            };
+            Ok(Self {
+                id: id.to_owned(),
+                expires: given.whole("expires", 0)?,
+                identifiers: identifiers.ok_or_else(damaged)?,
+                authorizations: given.list("authorizations")?,
+                certificate,
+            })
         })
     }
 
@@ -388,19 +392,22 @@ impl AcmeAuthorization {
 
     pub(super) fn decode(id: &str, stored: &Stored) -> Result<Self, Error> {
         let damaged = || stored.damaged();
-        let map = stored.object()?;
-        let given = GivenFields::of(&map);
-        let Some(Json::Array(challenges)) = map.get("challenges") else { return Err(damaged()) };
-        let challenges = challenges.iter().map(challenges::AcmeChallenge::decode);
-        Ok(Self {
-            id: id.to_owned(),
-            identifier: map
-                .get("identifier")
-                .and_then(AcmeIdentifier::stored)
-                .ok_or_else(damaged)?,
-            stored: AuthorizationStatus::named(&given.text("status")?).ok_or_else(damaged)?,
-            expires: given.whole("expires", 0)?,
-            challenges: challenges.collect::<Option<_>>().ok_or_else(damaged)?,
+        stored.decode_object(|map| {
+            let given = GivenFields::of(map);
+            let Some(Json::Array(challenges)) = map.get("challenges") else {
+                return Err(damaged());
+            };
+            let challenges = challenges.iter().map(challenges::AcmeChallenge::decode);
+            Ok(Self {
+                id: id.to_owned(),
+                identifier: map
+                    .get("identifier")
+                    .and_then(AcmeIdentifier::stored)
+                    .ok_or_else(damaged)?,
+                stored: AuthorizationStatus::named(&given.text("status")?).ok_or_else(damaged)?,
+                expires: given.whole("expires", 0)?,
+                challenges: challenges.collect::<Option<_>>().ok_or_else(damaged)?,
+            })
         })
     }
 

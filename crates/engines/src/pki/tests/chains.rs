@@ -19,13 +19,13 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     expected.iter().map(|(of, by)| ((*of).to_owned(), (*by).to_owned())).collect()
 }
 
-fn issuer(mount: &Mount, reference: &str) -> Map {
+fn issuer(mount: &TestMount, reference: &str) -> Map {
     mount.ask(NOW, Read, &format!("issuer/{reference}"), "").unwrap()
 }
 
 /// A mount with the root `old`, and the root `new` that replaces it.
-fn with_two_roots() -> Mount {
-    let mount = Mount::new(&ENGINE);
+fn with_two_roots() -> TestMount {
+    let mount = TestMount::new(&ENGINE);
     for (path, name) in [("root/generate/internal", "old"), ("root/rotate/internal", "new")] {
         let body = format!(
             r#"{{"common_name":"{name}","issuer_name":"{name}","key_type":"ec","ttl":"2h"}}"#
@@ -36,14 +36,14 @@ fn with_two_roots() -> Mount {
 }
 
 /// Lets one issuer sign the key and the name of another one. The id of what it signed.
-fn cross_sign(mount: &Mount, by: &str, of: &str) -> String {
-    let key = Mount::text(&issuer(mount, of), "key_id");
+fn cross_sign(mount: &TestMount, by: &str, of: &str) -> String {
+    let key = TestMount::text(&issuer(mount, of), "key_id");
     let body = format!(r#"{{"common_name":"{of}","key_ref":"{key}"}}"#);
     let asked = mount.ask(NOW, Update, "intermediate/cross-sign", &body).unwrap();
-    let csr = quoted(&Mount::text(&asked, "csr"));
+    let csr = quoted(&TestMount::text(&asked, "csr"));
     let body = format!(r#"{{"csr":{csr},"common_name":"{of}","ttl":"1h"}}"#);
     let signed = mount.ask(NOW, Update, &format!("issuer/{by}/sign-intermediate"), &body).unwrap();
-    let body = format!(r#"{{"certificate":{}}}"#, quoted(&Mount::text(&signed, "certificate")));
+    let body = format!(r#"{{"certificate":{}}}"#, quoted(&TestMount::text(&signed, "certificate")));
     let taken = mount.ask(NOW, Update, "intermediate/set-signed", &body).unwrap();
     let Some(Json::Array(ids)) = taken.get("imported_issuers") else { panic!("{taken:?}") };
     ids[0].as_str().unwrap().to_owned()
@@ -69,10 +69,10 @@ fn the_chain_of_a_root_goes_on_to_those_who_signed_it_as_well() {
     // What stands below comes first, and the roots above it before who is signed by others.
     let body = r#"{"common_name":"below","key_type":"ec"}"#;
     let asked = mount.ask(NOW, Update, "intermediate/generate/internal", body).unwrap();
-    let csr = quoted(&Mount::text(&asked, "csr"));
+    let csr = quoted(&TestMount::text(&asked, "csr"));
     let body = format!(r#"{{"csr":{csr},"common_name":"below","ttl":"1h"}}"#);
     let signed = mount.ask(NOW, Update, "issuer/new/sign-intermediate", &body).unwrap();
-    let body = format!(r#"{{"certificate":{}}}"#, quoted(&Mount::text(&signed, "certificate")));
+    let body = format!(r#"{{"certificate":{}}}"#, quoted(&TestMount::text(&signed, "certificate")));
     let taken = mount.ask(NOW, Update, "intermediate/set-signed", &body).unwrap();
     let Some(Json::Array(ids)) = taken.get("imported_issuers") else { panic!("{taken:?}") };
     let below = issuer(&mount, ids[0].as_str().unwrap());
@@ -93,7 +93,7 @@ fn a_chain_in_a_circle_has_each_once_and_has_an_end() {
     assert_eq!(chain[0], ("new".to_owned(), "new".to_owned()));
     chain.sort();
     assert_eq!(chain, pairs(&[("new", "new"), ("new", "old"), ("old", "new"), ("old", "old")]));
-    let key = Mount::text(&issuer(&mount, "old"), "key_id");
+    let key = TestMount::text(&issuer(&mount, "old"), "key_id");
     for _ in 0..40 {
         let body = format!(r#"{{"common_name":"old","key_ref":"{key}","ttl":"2h"}}"#);
         mount.ask(NOW, Update, "root/generate/existing", &body).unwrap();

@@ -16,9 +16,9 @@ fn unit(text: &str) -> Vec<u8> {
 }
 
 /// A mount with a CA that came from elsewhere, and a role for anything.
-fn with_foreign_root(name: &[u8], serial: Serial) -> (Mount, ParsedCertificate) {
+fn with_foreign_root(name: &[u8], serial: Serial) -> (TestMount, ParsedCertificate) {
     let (key, root) = foreign_root_named(name, serial, None);
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let key = key.to_pem(PrivateKeyForm::Traditional).unwrap();
     let bundle = format!("{}\n{}", pem::write(Label::Certificate, &root), key.as_str());
     let body = format!(r#"{{"pem_bundle":{}}}"#, quoted(&bundle));
@@ -52,7 +52,7 @@ fn a_root_with_the_serial_number_0_is_taken_in_and_found() {
     let name = tagged(0x30, &[&tagged(0x31, &[&unit("Root")])]);
     let (mount, root) = with_foreign_root(&name, Serial::from_bytes(&[0]).unwrap());
     let listed = mount.ask(NOW, List, "issuers", "").unwrap();
-    assert!(Mount::text(&listed, "key_info").contains(r#""serial_number":"00""#));
+    assert!(TestMount::text(&listed, "key_info").contains(r#""serial_number":"00""#));
     let read = mount.ask(NOW, Read, "cert/00", "").unwrap();
     assert_eq!(parsed(&read, "certificate"), root);
     issue(&mount, "any", r#"{"common_name":"a.example.com"}"#).unwrap();
@@ -71,7 +71,7 @@ fn issuers_and_keys_have_the_names_that_others_let_them_have() {
             mount.ask(NOW, Update, path, &body)
         };
         let answer = name(&path, "root-2026.1_a").unwrap();
-        assert_eq!(Mount::text(&answer, &format!("{kind}_name")), "root-2026.1_a");
+        assert_eq!(TestMount::text(&answer, &format!("{kind}_name")), "root-2026.1_a");
         let by_name = mount.ask(NOW, Read, &format!("{kind}/root-2026.1_a"), "").unwrap();
         assert_eq!(mount.ask(NOW, Read, &format!("{kind}/Default"), "").unwrap(), by_name);
         for wrong in ["default", "DEFAULT", ".a", "a.", "a/b", "a b", "é", "*"] {
@@ -97,12 +97,12 @@ fn a_certificate_is_revoked_by_a_file_that_has_its_chain() {
         let body = format!(r#"{{"common_name":"a.example.com","format":"{format}"}}"#);
         let issued = issue(&mount, "unstored", &body).unwrap();
         let (leaf, root) =
-            (Mount::text(&issued, "certificate"), pem::write(Label::Certificate, &root.der));
+            (TestMount::text(&issued, "certificate"), pem::write(Label::Certificate, &root.der));
         let body = format!(r#"{{"certificate":{}}}"#, quoted(&format!("{leaf}\n{root}\n")));
         mount.ask(NOW, Update, "revoke", &body).unwrap();
-        let serial = Mount::text(&issued, "serial_number");
+        let serial = TestMount::text(&issued, "serial_number");
         let revoked = mount.ask(NOW, List, "certs/revoked", "").unwrap();
-        assert!(Mount::text(&revoked, "keys").contains(&serial), "{format}");
+        assert!(TestMount::text(&revoked, "keys").contains(&serial), "{format}");
     }
     let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
     let key = key.to_pem(PrivateKeyForm::Pkcs8).unwrap();
@@ -143,7 +143,7 @@ fn the_common_name_of_a_ca_is_free_text() {
         let body = format!(r#"{{"common_name":{},"key_type":"ec","ttl":"1h"}}"#, quoted(name));
         let root = mount.ask(NOW, Update, "root/generate/internal", &body).unwrap();
         let csr = mount.ask(NOW, Update, "intermediate/generate/internal", &body).unwrap();
-        let csr = quoted(&Mount::text(&csr, "csr"));
+        let csr = quoted(&TestMount::text(&csr, "csr"));
         let body = format!(r#"{{"csr":{csr},"ttl":"10m"}}"#);
         let signed = mount.ask(NOW, Update, "root/sign-intermediate", &body).unwrap();
         for answer in [root, signed] {
@@ -199,16 +199,16 @@ fn the_issuer_that_an_import_brings_is_named() {
     let csr = request(&key, "Below", &[], true);
     let body = format!(r#"{{"csr":{},"ttl":"10m"}}"#, quoted(&csr));
     let below = mount.ask(NOW, Update, "root/sign-intermediate", &body).unwrap();
-    let below = Mount::text(&below, "certificate");
-    let import = |mount: &Mount, path: &str, texts: &[&str], name: &str| {
+    let below = TestMount::text(&below, "certificate");
+    let import = |mount: &TestMount, path: &str, texts: &[&str], name: &str| {
         let field = if path.ends_with("set-signed") { "certificate" } else { "pem_bundle" };
         let body = format!(r#"{{"{field}":{},"issuer_name":"{name}"}}"#, quoted(&texts.join("\n")));
         mount.ask(NOW, Update, path, &body)
     };
-    let to = Mount::new(&ENGINE);
+    let to = TestMount::new(&ENGINE);
     import(&to, "issuers/import/cert", &[&root], "upper").unwrap();
     let read = to.ask(NOW, Read, "issuer/upper", "").unwrap();
-    assert_eq!(Mount::text(&read, "certificate"), root);
+    assert_eq!(TestMount::text(&read, "certificate"), root);
     // What is known keeps its name.
     import(&to, "issuers/import/cert", &[&root], "other").unwrap();
     assert!(to.ask(NOW, Read, "issuer/other", "").is_err());
@@ -217,13 +217,13 @@ fn the_issuer_that_an_import_brings_is_named() {
     let why = refusal(import(&to, "issuers/import/cert", &[&other, &below], "lower"));
     assert!(why.starts_with("issuer_name is the name of one issuer"), "{why}");
     // Of a chain the one that has its key here.
-    let to = Mount::new(&ENGINE);
+    let to = TestMount::new(&ENGINE);
     let text = key.to_pem(PrivateKeyForm::Pkcs8).unwrap();
     let body = format!(r#"{{"pem_bundle":{}}}"#, quoted(&text));
     to.ask(NOW, Update, "keys/import", &body).unwrap();
     import(&to, "intermediate/set-signed", &[&below, &root], "lower.1").unwrap();
     let read = to.ask(NOW, Read, "issuer/lower.1", "").unwrap();
-    assert_eq!(Mount::text(&read, "certificate"), below);
+    assert_eq!(TestMount::text(&read, "certificate"), below);
 }
 
 /// A request that openssl made: for a CA with name constraints, with key usages, extended ones, a feature of TLS and a template of Windows.
@@ -305,5 +305,131 @@ fn what_is_signed_verbatim_has_nothing_that_is_for_cas() {
         let has = |part: &[u8]| der.windows(part.len()).any(|bytes| bytes == part);
         assert!(has(FEATURE), "{more}");
         assert!(!has(NETSCAPE) && !OF_CAS.into_iter().any(has), "{more}");
+    }
+}
+
+/// A request for a CA that openssl made, for certificates of servers of one domain: with constraints of names, a path length of 0, key usages besides
+/// those of a CA, an extended one, a policy, a feature of TLS, the id of its key, and where its issuer has a revocation list.
+const CONSTRAINED_CA: &str = "-----BEGIN CERTIFICATE REQUEST-----
+MIIBpjCCAU0CAQAwGTEXMBUGA1UEAwwOQ29uc3RyYWluZWQgQ0EwWTATBgcqhkjO
+PQIBBggqhkjOPQMBBwNCAATjMVb8A5qjNnhND/MAM/ryAolZkDLPlyplFTYrYJKL
+q9+D3mogcxg6WiTaAEooKh9g/q1nydMFSjdPNzEqtfpRoIHRMIHOBgkqhkiG9w0B
+CQ4xgcAwgb0wEgYDVR0TAQH/BAgwBgEB/wIBADAOBgNVHQ8BAf8EBAMCAYYwEwYD
+VR0lBAwwCgYIKwYBBQUHAwEwHwYDVR0eBBgwFqAUMBKCEG9ubHkuZXhhbXBsZS5j
+b20wEAYDVR0gBAkwBzAFBgMqAwQwEQYIKwYBBQUHARgEBTADAgEFMB0GA1UdDgQW
+BBQC05REDZzGZfk2cqZIdNFQrh+H7zAdBgNVHR8EFjAUMBKgEKAOhgxodHRwOi8v
+eC55L2MwCgYIKoZIzj0EAwIDRwAwRAIgZo+xIqeP6DLgCiOrdciiNavnPJe0pqGm
+oRdvb7vyHHwCIAYRG9I/Cj7RZQbCnJluZI4jTdeMSt+CJNzLLDO9bZHc
+-----END CERTIFICATE REQUEST-----";
+
+/// The CA would sign for anybody, if what was asked for it were left out.
+#[test]
+fn a_ca_has_what_its_request_asks_for_where_that_counts() {
+    use kallisto_pki::KeyUsages::{CRLSign, DigitalSignature, KeyCertSign};
+    use kallisto_pki::certificate::NameConstraint;
+    const NAMES: &[u8] = b"\x06\x03\x55\x1d\x1e\x01\x01\xff";
+    const SERVERS: &[u8] =
+        b"\x06\x03\x55\x1d\x25\x04\x0c\x30\x0a\x06\x08+\x06\x01\x05\x05\x07\x03\x01";
+    const POLICY: &[u8] = b"\x06\x03\x2a\x03\x04";
+    const FEATURE: &[u8] = b"\x06\x08+\x06\x01\x05\x05\x07\x01\x18";
+    const KEY_ID: &[u8] = b"\x06\x03\x55\x1d\x0e";
+    const LISTS: &[u8] = b"\x06\x03\x55\x1d\x1f";
+    let (mount, _) = with_root();
+    let sign = |more: &str| {
+        let body = format!(r#"{{"csr":{},"ttl":"10m"{more}}}"#, quoted(CONSTRAINED_CA));
+        let answer = mount.answer(NOW, Update, "root/sign-intermediate", body.as_bytes());
+        let Response::Logical(logical) = answer.unwrap() else { panic!("no answer") };
+        let data = kallisto_api::json::parse_object(&logical.data).unwrap();
+        let signed = parsed(&data, "certificate");
+        let has = |part: &&[u8]| signed.der.windows(part.len()).any(|bytes| bytes == *part);
+        let has = [NAMES, SERVERS, POLICY, FEATURE, KEY_ID, LISTS].iter().map(has).collect();
+        let left_out = logical.warnings.into_iter().filter(|one| one.contains("was left out"));
+        (signed, has, left_out.collect())
+    };
+    let of = |domain: &str| vec![NameConstraint::Dns(domain.to_owned())];
+    let (signed, has, left_out): (_, Vec<bool>, Vec<String>) = sign(r#","use_csr_values":true"#);
+    assert_eq!(has, [true, true, true, true, true, false]);
+    assert_eq!(signed.name_limits.unwrap().permitted, of("only.example.com"));
+    assert_eq!(signed.usages.unwrap(), DigitalSignature | KeyCertSign | CRLSign);
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    assert!(left_out[0].contains("2.5.29.19") && left_out[1].contains("2.5.29.31"));
+    // Where whoever asks for the signature says it, the request is not asked.
+    let own = r#","use_csr_values":true,"permitted_dns_domains":"other.com","max_path_length":0,
+        "ext_key_usage":"ClientAuth""#;
+    let (signed, has, left_out): (_, Vec<bool>, Vec<String>) = sign(own);
+    assert_eq!(has, [true, false, true, true, true, false]);
+    assert_eq!(signed.name_limits.unwrap().permitted, of("other.com"));
+    assert_eq!(left_out.len(), 3, "{left_out:?}");
+    let (signed, has, left_out): (_, Vec<bool>, Vec<String>) = sign(r#","common_name":"a""#);
+    assert_eq!(has, [false, false, false, false, true, false]);
+    assert_eq!(signed.usages.unwrap(), KeyCertSign | CRLSign);
+    assert!(left_out.is_empty(), "{left_out:?}");
+}
+
+/// A request of a key of RSA of 1024 bits, which openssl made.
+const SMALL: &str = "-----BEGIN CERTIFICATE REQUEST-----
+MIIBTzCBuQIBADAQMQ4wDAYDVQQDDAVzbWFsbDCBnzANBgkqhkiG9w0BAQEFAAOB
+jQAwgYkCgYEAuJLQHgP7wRvi1pn0EB85DVD753O4I8Q44s2DQKUCSSEycs2+GX+V
+RWBbjDpVlQnkadwju1Wq+muBYMERP5UJwgmGDzgUFt47v+bgpmuEmhrISstXMi7K
+gExkbKGAl6sJvDzaBisWazISn81ejScBVat5m0hYtcfkQHuuMu3s72kCAwEAAaAA
+MA0GCSqGSIb3DQEBCwUAA4GBAFCJqdW1caWresxpdWopYMC8WwzP3m65hqniJy+h
+H3QyFJOpKgM58uzqH3Fe14zuPnYjoYC2tl8s5nKBx/h/eOWGRHsX7vF2BwcyHrmX
+ScZF5+3X9PY/ZHFpaec3x2QMJEUDk5QYSwAXVNZtZaZq9xXVUh81n60cdgSfZDZc
+wP85
+-----END CERTIFICATE REQUEST-----";
+
+#[test]
+fn a_request_of_a_key_that_is_too_small_is_refused_for_that() {
+    let (mount, _) = with_root();
+    for path in ["sign-verbatim", "sign/any", "root/sign-intermediate"] {
+        let body = format!(r#"{{"csr":{},"common_name":"a"}}"#, quoted(SMALL));
+        let why = refusal(mount.ask(NOW, Update, path, &body));
+        assert_eq!(why, "RSA keys < 2048 bits are unsafe and not supported: got 1024", "{path}");
+    }
+}
+
+/// A CA that openssl made, and its key with a passphrase.
+const CA: &str = "-----BEGIN CERTIFICATE-----
+MIIBgzCCASmgAwIBAgIUWHZJQhJymQmMLBpSvpEw7T3kMRIwCgYIKoZIzj0EAwIw
+DjEMMAoGA1UEAwwDRW5jMCAXDTI2MTEzMDE4MzMxMloYDzIxMjYxMTA2MTgzMzEy
+WjAOMQwwCgYDVQQDDANFbmMwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATjMVb8
+A5qjNnhND/MAM/ryAolZkDLPlyplFTYrYJKLq9+D3mogcxg6WiTaAEooKh9g/q1n
+ydMFSjdPNzEqtfpRo2MwYTAdBgNVHQ4EFgQUAtOURA2cxmX5NnKmSHTRUK4fh+8w
+HwYDVR0jBBgwFoAUAtOURA2cxmX5NnKmSHTRUK4fh+8wDwYDVR0TAQH/BAUwAwEB
+/zAOBgNVHQ8BAf8EBAMCAQYwCgYIKoZIzj0EAwIDSAAwRQIgXfirwt6aGGQson69
+tybFcgWoNZbyUOkrZS6Z1nrx1OwCIQCZC0KdDEYXoxk3FJK062GNmwTghBRsbhWi
+nhHvRKyi+Q==
+-----END CERTIFICATE-----";
+const ENCRYPTED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----
+MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAhh4/RFZDqXMwICCAAw
+DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEDqeqGRTPyik3C4Pnshcp7kEgZA9
+mcRvzy1qnOmnWj1SA6kCPTOzN4PSd6mvthtXuCM/IVH416R6RZi0CkvInS/nS94O
+0et989UF7Mgzrv9Gju0cynozPsAzSlWviay9FX/Kr8sA3mR/kGwKpjUqrP9QfxJX
+kSQV8gRN+LL3m/w+EcOXhbrrFMtg9sa4rRLquXRdRIjReaH4aCSanTTffThIyd4=
+-----END ENCRYPTED PRIVATE KEY-----";
+
+/// Whoever imports a CA with its key has no CA that signs, if the key is left out.
+#[test]
+fn what_cannot_be_read_of_a_bundle_is_refused_and_named() {
+    for path in ["config/ca", "issuers/import/bundle", "keys/import", "intermediate/set-signed"] {
+        let mount = TestMount::new(&ENGINE);
+        let import = |text: &str| {
+            let text = quoted(text);
+            let body = format!(r#"{{"pem_bundle":{text},"certificate":{text}}}"#);
+            mount.ask(NOW, Update, path, &body)
+        };
+        let why = refusal(import(&format!("{CA}\n{ENCRYPTED}\n")));
+        assert!(why.contains("ENCRYPTED PRIVATE KEY"), "{path}: {why}");
+        let why = refusal(import(&format!("{CA}\n{}\n", ENCRYPTED.replace("ENCRYPTED", "DSA"))));
+        assert!(why.contains("DSA PRIVATE KEY"), "{path}: {why}");
+        let other = ENCRYPTED.replace("ENCRYPTED PRIVATE KEY", "PKCS7");
+        assert!(refusal(import(&format!("{other}\n{CA}\n"))).contains("PKCS7"), "{path}");
+        assert_eq!(mount.names_in("issuer/") + mount.names_in("key/"), 0, "{path}");
+        if path != "keys/import" {
+            let curve =
+                "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----";
+            import(&format!("{curve}\n{CA}\n")).unwrap();
+            assert_eq!(mount.names_in("issuer/"), 1, "{path}");
+        }
     }
 }

@@ -88,7 +88,7 @@ fn nothing_makes_a_ca_of_what_is_signed_verbatim() {
 
 #[test]
 fn a_ca_below_another_one_has_less_of_everything() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let body = r#"{"common_name":"Root","key_type":"ec","ttl":"1h","max_path_length":2}"#;
     mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
     let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
@@ -109,7 +109,7 @@ fn a_ca_below_another_one_has_less_of_everything() {
     assert!(refusal(sign(enforced)).contains("beyond the expiration of the CA"));
     let always = r#"{"leaf_not_after_behavior":"always_enforce_err"}"#;
     let shown = mount.ask(NOW, Patch, "issuer/default", always).unwrap();
-    assert_eq!(Mount::text(&shown, "leaf_not_after_behavior"), "always_enforce_err");
+    assert_eq!(TestMount::text(&shown, "leaf_not_after_behavior"), "always_enforce_err");
     assert!(refusal(sign(r#","ttl":"2h""#)).contains("beyond the expiration of the CA"));
     let truncates = r#"{"leaf_not_after_behavior":"truncate"}"#;
     mount.ask(NOW, Patch, "issuer/default", truncates).unwrap();
@@ -122,12 +122,12 @@ fn what_is_not_kept_has_no_lease() {
     let (mount, _) = with_root();
     let body = r#"{"allow_any_name":true,"key_type":"ec","no_store":true,"generate_lease":true}"#;
     let shown = mount.ask(NOW, Update, "roles/both", body).unwrap();
-    assert_eq!(Mount::text(&shown, "generate_lease"), "false");
+    assert_eq!(TestMount::text(&shown, "generate_lease"), "false");
     issue(&mount, "both", r#"{"common_name":"a"}"#).unwrap();
     assert!(mount.leased().is_empty());
     let kept = r#"{"no_store":false,"generate_lease":true}"#;
     let shown = mount.ask(NOW, Patch, "roles/both", kept).unwrap();
-    assert_eq!(Mount::text(&shown, "generate_lease"), "true");
+    assert_eq!(TestMount::text(&shown, "generate_lease"), "true");
 }
 
 /// Terraform sends 2048 whatever the type is, and finds a difference if it is shown another number.
@@ -138,14 +138,14 @@ fn bits_that_say_nothing_of_a_type_of_keys_are_shown_as_they_were_given() {
         let body = format!(r#"{{"allow_any_name":true,"key_type":"{kind}","key_bits":2048}}"#);
         mount.ask(NOW, Update, "roles/bits", &body).unwrap();
         let shown = mount.ask(NOW, Read, "roles/bits", "").unwrap();
-        assert_eq!(Mount::text(&shown, "key_bits"), "2048", "{kind}");
+        assert_eq!(TestMount::text(&shown, "key_bits"), "2048", "{kind}");
         let asked = r#"{"common_name":"a","key_type":"ed25519"}"#;
         let issued = issue(&mount, "bits", asked).unwrap();
-        assert_eq!(Mount::text(&issued, "private_key_type"), "ed25519", "{kind}");
+        assert_eq!(TestMount::text(&issued, "private_key_type"), "ed25519", "{kind}");
     }
     // Of another type they are the usual ones again.
     let shown = mount.ask(NOW, Patch, "roles/bits", r#"{"key_type":"ec"}"#).unwrap();
-    assert_eq!(Mount::text(&shown, "key_bits"), "256");
+    assert_eq!(TestMount::text(&shown, "key_bits"), "256");
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn a_name_of_a_role_in_other_letters_is_another_role() {
     let (mount, _) = with_root();
     mount.ask(NOW, Update, "roles/Web", r#"{"allow_any_name":true,"key_type":"ec"}"#).unwrap();
     let listed = mount.ask(NOW, List, "roles", "").unwrap();
-    assert_eq!(Mount::text(&listed, "keys"), r#"["Web","any"]"#);
+    assert_eq!(TestMount::text(&listed, "keys"), r#"["Web","any"]"#);
     let body = r#"{"common_name":"a.example.com"}"#;
     assert!(issue(&mount, "Web", body).is_ok());
     for other in ["web", "WEB", "Any"] {
@@ -536,6 +536,6 @@ fn no_certificate_is_made_that_is_too_long_to_be_revoked() {
     let why = refusal(sign(&asking(most)));
     assert!(why.contains("a certificate of more than 65536 bytes"), "{why}");
     let signed = sign(&asking(few)).unwrap();
-    let body = format!(r#"{{"serial_number":"{}"}}"#, Mount::text(&signed, "serial_number"));
+    let body = format!(r#"{{"serial_number":"{}"}}"#, TestMount::text(&signed, "serial_number"));
     mount.ask(NOW, Update, "revoke", &body).unwrap();
 }

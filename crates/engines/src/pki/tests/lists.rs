@@ -106,7 +106,7 @@ fn complete_and_delta_lists_are_what_is_revoked() {
 #[test]
 fn an_issuer_that_nobody_here_signs_for_has_no_list_and_says_so() {
     let (_, root) = with_root();
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let body = r#"{"common_name":"Here","key_type":"ec","issuer_name":"here"}"#;
     mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
     let bundle = Json::from(pem::write(Label::Certificate, &root.der).as_str()).to_text();
@@ -128,7 +128,7 @@ fn where_deltas_are_off_the_delta_is_signed_and_empty() {
     let (mount, root) = with_root();
     let revoke = |at: i64| {
         let issued = issue(&mount, "any", r#"{"common_name":"a.example.com"}"#).unwrap();
-        let serial = Mount::text(&issued, "serial_number");
+        let serial = TestMount::text(&issued, "serial_number");
         mount.ask(at, Update, "revoke", &format!(r#"{{"serial_number":"{serial}"}}"#)).unwrap();
     };
     let check = |at: i64| {
@@ -291,7 +291,7 @@ fn an_answer_at_once_says_what_is_known_after_every_change() {
         (state >> 33) as usize % limit
     };
     let (mut at_once, mut denied) = (0, 0);
-    let read_root = |mount: &Mount| {
+    let read_root = |mount: &TestMount| {
         let (_, der) = mount.raw(NOW, Read, "ca", b"").unwrap();
         ParsedCertificate::from_der(&der).unwrap()
     };
@@ -311,7 +311,7 @@ fn an_answer_at_once_says_what_is_known_after_every_change() {
                     r#"{"common_name":"a"}"#
                 };
                 let issued = mount.ask(at, Update, "issue/any", body).unwrap();
-                let serial = Serial::parse(&Mount::text(&issued, "serial_number")).unwrap();
+                let serial = Serial::parse(&TestMount::text(&issued, "serial_number")).unwrap();
                 serials.push((of_root, serial));
             }
             4..6 if !serials.is_empty() => {
@@ -392,10 +392,12 @@ fn lists_and_certificates_are_read_at_once_while_they_are_the_latest() {
             revoke(&mount, NOW, &serial);
         }
     }
-    mount.ask(NOW, Update, "issuer/root", r#"{"usage":"read-only,issuing-certificates"}"#).unwrap();
+    mount.ask(NOW, Patch, "issuer/root", r#"{"usage":"read-only,issuing-certificates"}"#).unwrap();
+    assert!(lists.iter().all(|path| mount.reads_at_once(NOW, path)), "the latest stay");
+    mount.ask(NOW, Delete, "issuer/root", "").unwrap();
     assert!(lists.iter().all(|path| !mount.reads_at_once(NOW, path)), "nobody signs them");
     for path in ["ca", "ca/pem", "crl", "crl/pem", "issuer/nobody/der", "issuer/nobody/crl/der"] {
-        assert!(!Mount::new(&ENGINE).reads_at_once(NOW, path), "{path}");
+        assert!(!TestMount::new(&ENGINE).reads_at_once(NOW, path), "{path}");
     }
 }
 
@@ -440,7 +442,7 @@ fn a_list_is_signed_by_the_algorithm_that_it_names() {
         (r#""key_type":"rsa""#, &NAMES[3..6]),
         (r#""key_type":"ed25519""#, &NAMES[6..]),
     ] {
-        let mount = Mount::new(&ENGINE);
+        let mount = TestMount::new(&ENGINE);
         let body = format!(r#"{{"common_name":"Root",{key},"ttl":"2h","issuer_name":"root"}}"#);
         let root = mount.ask(NOW, Update, "root/generate/internal", &body).unwrap();
         let root = parsed(&root, "certificate");
@@ -474,9 +476,67 @@ fn revocations_that_ended_are_tidied_by_an_older_name_too() {
     mount.ask(later, Update, "tidy", body).unwrap();
     mount.run_job(later, "tidy").unwrap();
     let status = mount.ask(later, Read, "tidy-status", "").unwrap();
-    assert_eq!(Mount::text(&status, "tidy_revoked_certs"), "true");
-    assert_eq!(Mount::text(&status, "revoked_cert_deleted_count"), "1");
+    assert_eq!(TestMount::text(&status, "tidy_revoked_certs"), "true");
+    assert_eq!(TestMount::text(&status, "revoked_cert_deleted_count"), "1");
     assert_eq!(mount.ask(later, List, "certs/revoked", ""), Err(Error::NotFound));
+}
+
+/// RFC 5280, 5.2.3: lists of one number are one list, whatever was tidied since, on whichever server and after whatever restart they are made.
+#[test]
+fn a_list_of_a_number_says_the_same_after_tidying_and_a_restart() {
+    for (auto_rebuild, kept) in [(false, 0), (true, 1)] {
+        let (mount, _) = with_root();
+        let body = format!(r#"{{"auto_rebuild":{auto_rebuild}}}"#);
+        mount.ask(NOW, Update, "config/crl", &body).unwrap();
+        revoke(&mount, NOW, &issued_serial(&mount, r#"{"common_name":"a","ttl":"1m"}"#));
+        mount.ask(NOW, Read, "crl/rotate", "").unwrap();
+        let told = |mount: &TestMount, at| {
+            let list = complete(mount, at);
+            (list.number, list.revoked.len())
+        };
+        let before = told(&mount, NOW);
+        assert_eq!(before.1, 1);
+        let tidy = |at| {
+            let body = r#"{"tidy_revoked_certs":true,"safety_buffer":"1s"}"#;
+            mount.ask(at, Update, "tidy", body).unwrap();
+            mount.run_job(at, "tidy").unwrap();
+            mount.names_in("revoked/")
+        };
+        let later = NOW + 600;
+        assert_eq!(tidy(later), kept, "auto_rebuild {auto_rebuild}");
+        if auto_rebuild {
+            assert_eq!(told(&mount, later), before);
+            // It is on a list that was made after its end, and on none after that.
+            for at in [later, later + 1] {
+                mount.ask(at, Read, "crl/rotate", "").unwrap();
+            }
+            assert_eq!(tidy(later + 2), 0);
+        }
+        let after = told(&mount, later + 2);
+        assert_eq!(after.1, 0);
+        assert!(after.0 > before.0, "another list, and no other number");
+        assert_eq!(told(&mount.restarted(), later + 2), after);
+    }
+}
+
+/// How a list is signed, and where its deltas are, is in it.
+#[test]
+fn what_a_list_says_besides_revocations_is_said_under_a_new_number() {
+    let (mount, _) = with_root();
+    let mut number = complete(&mount, NOW).number;
+    for (operation, path, body, renews) in [
+        (Patch, "issuer/root", r#"{"revocation_signature_algorithm":"ECDSAWithSHA256"}"#, true),
+        (Patch, "issuer/root", r#"{"revocation_signature_algorithm":"ECDSAWithSHA256"}"#, false),
+        (Patch, "issuer/root", r#"{"leaf_not_after_behavior":"permit"}"#, false),
+        (Update, "config/urls", r#"{"delta_crl_distribution_points":"http://a.b/d"}"#, true),
+        (Update, "config/urls", r#"{"ocsp_servers":"http://a.b/o"}"#, false),
+        (Patch, "issuer/root", r#"{"delta_crl_distribution_points":"http://a.b/own"}"#, true),
+    ] {
+        mount.ask(NOW, operation, path, body).unwrap();
+        let list = complete(&mount, NOW);
+        assert_eq!(list.number > number, renews, "{path} {body}");
+        number = list.number;
+    }
 }
 
 /// What tells of a revocation has its time as a number.
@@ -486,14 +546,14 @@ fn a_list_is_signed_of_times_as_they_are_told() {
     let serial = issued_serial(&mount, r#"{"common_name":"a"}"#);
     revoke(&mount, NOW, &serial);
     let told = mount.ask(NOW, Read, &format!("cert/{serial}"), "").unwrap();
-    let number = Mount::text(&told, "revocation_time");
-    let text = quoted(&Mount::text(&told, "revocation_time_rfc3339"));
+    let number = TestMount::text(&told, "revocation_time");
+    let text = quoted(&TestMount::text(&told, "revocation_time_rfc3339"));
     for time in [&number, &quoted(&number), &text] {
         let body = format!(
             r#"{{"crl_number":1,"revoked_certs":[{{"serial_number":"{serial}","revocation_time":{time}}}]}}"#
         );
         let signed = mount.ask(NOW, Update, "issuer/root/sign-revocation-list", &body).unwrap();
-        let list = crl::ParsedList::from_der(&der_of(&Mount::text(&signed, "crl"))).unwrap();
+        let list = crl::ParsedList::from_der(&der_of(&TestMount::text(&signed, "crl"))).unwrap();
         assert_eq!(list.revoked[0].at, NOW, "{time}");
     }
     for time in ["0", "-5", "\"\"", "\"yesterday\"", "null"] {

@@ -6,6 +6,7 @@ mod limits;
 mod lists;
 mod metadata;
 mod modified;
+mod warnings;
 mod wishes;
 
 use kallisto_api::json::{Json, Map};
@@ -20,7 +21,7 @@ use kallisto_pki::{
 };
 
 use super::ENGINE;
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 pub(super) const NOW: i64 = 1_795_413_611;
 
@@ -30,12 +31,12 @@ pub(super) fn der_of(text: &str) -> Vec<u8> {
 }
 
 pub(super) fn parsed(answer: &Map, field: &str) -> ParsedCertificate {
-    ParsedCertificate::from_der(&der_of(&Mount::text(answer, field))).unwrap()
+    ParsedCertificate::from_der(&der_of(&TestMount::text(answer, field))).unwrap()
 }
 
 /// A mount with a root and a role for anything.
-pub(super) fn with_root() -> (Mount, ParsedCertificate) {
-    let mount = Mount::new(&ENGINE);
+pub(super) fn with_root() -> (TestMount, ParsedCertificate) {
+    let mount = TestMount::new(&ENGINE);
     let body = r#"{"common_name":"Root","key_type":"ec","ttl":"2h","issuer_name":"root"}"#;
     let root = mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
     let body = r#"{"allow_any_name":true,"key_type":"ec","ttl":"1h"}"#;
@@ -43,11 +44,11 @@ pub(super) fn with_root() -> (Mount, ParsedCertificate) {
     (mount, parsed(&root, "certificate"))
 }
 
-pub(super) fn issue(mount: &Mount, role: &str, body: &str) -> Result<Map, Error> {
+pub(super) fn issue(mount: &TestMount, role: &str, body: &str) -> Result<Map, Error> {
     mount.ask(NOW, Update, &format!("issue/{role}"), body)
 }
 
-pub(super) fn complete(mount: &Mount, at: i64) -> crl::ParsedList {
+pub(super) fn complete(mount: &TestMount, at: i64) -> crl::ParsedList {
     let (code, der) = mount.raw(at, Read, "crl", b"").unwrap();
     assert_eq!(code, 200);
     crl::ParsedList::from_der(&der).unwrap()
@@ -62,17 +63,17 @@ fn a_certificate_is_issued_read_listed_revoked_and_on_the_list() {
     assert!(certificate.names_as_issuer(&root));
     assert_eq!(certificate.not_after, NOW + 3600);
     assert_eq!(certificate.not_before, NOW - 30);
-    let serial = Mount::text(&issued, "serial_number");
+    let serial = TestMount::text(&issued, "serial_number");
     let read = mount.ask(NOW, Read, &format!("cert/{serial}"), "").unwrap();
     assert_eq!(parsed(&read, "certificate"), certificate);
-    assert_eq!(Mount::text(&read, "revocation_time"), "0");
+    assert_eq!(TestMount::text(&read, "revocation_time"), "0");
     let listed = mount.ask(NOW, List, "certs", "").unwrap();
-    assert!(Mount::text(&listed, "keys").contains(&serial));
+    assert!(TestMount::text(&listed, "keys").contains(&serial));
     let before = complete(&mount, NOW);
     assert!(before.revoked.is_empty() && before.is_signed_by(&root.public));
     let body = format!(r#"{{"serial_number":"{serial}"}}"#);
     let revoked = mount.ask(NOW + 5, Update, "revoke", &body).unwrap();
-    assert_eq!(Mount::text(&revoked, "revocation_time"), (NOW + 5).to_string());
+    assert_eq!(TestMount::text(&revoked, "revocation_time"), (NOW + 5).to_string());
     let again = mount.ask(NOW + 9, Update, "revoke", &body).unwrap();
     assert_eq!(again, revoked);
     let after = complete(&mount, NOW + 9);
@@ -81,7 +82,7 @@ fn a_certificate_is_issued_read_listed_revoked_and_on_the_list() {
     assert_eq!(after.revoked[0].serial, Serial::parse(&serial).unwrap());
     assert!(after.number > before.number);
     let read = mount.ask(NOW, Read, &format!("cert/{serial}"), "").unwrap();
-    assert_eq!(Mount::text(&read, "revocation_time"), (NOW + 5).to_string());
+    assert_eq!(TestMount::text(&read, "revocation_time"), (NOW + 5).to_string());
 }
 
 /// A request for a certificate, in PEM.
@@ -128,8 +129,8 @@ fn rubbish_in_the_store_stops_no_tidying() {
             mount.run_job(at, "tidy").unwrap();
         }
         let status = mount.ask(at, Read, "tidy-status", "").unwrap();
-        assert_eq!(Mount::text(&status, "state"), "Finished");
-        let number = |name: &str| Mount::text(&status, name).parse::<u64>().unwrap();
+        assert_eq!(TestMount::text(&status, "state"), "Finished");
+        let number = |name: &str| TestMount::text(&status, name).parse::<u64>().unwrap();
         (number("cert_store_deleted_count"), number("invalid_cert_count"))
     };
     let later = NOW + 60 + 10;
@@ -191,12 +192,12 @@ fn a_key_in_use_stays() {
     assert_eq!(mount.raw(NOW, Read, "crl", b"").unwrap(), (204, Vec::new()));
 }
 
-pub(super) fn revoke(mount: &Mount, at: i64, serial: &str) {
+pub(super) fn revoke(mount: &TestMount, at: i64, serial: &str) {
     mount.ask(at, Update, "revoke", &format!(r#"{{"serial_number":"{serial}"}}"#)).unwrap();
 }
 
-pub(super) fn issued_serial(mount: &Mount, body: &str) -> String {
-    Mount::text(&issue(mount, "any", body).unwrap(), "serial_number")
+pub(super) fn issued_serial(mount: &TestMount, body: &str) -> String {
+    TestMount::text(&issue(mount, "any", body).unwrap(), "serial_number")
 }
 
 /// The CertID of a request is answered for; what is left of it is `kallisto_pki`'s matter.
@@ -238,7 +239,7 @@ fn tidying_goes_on_where_it_was_and_can_be_cancelled() {
     let body =
         r#"{"tidy_cert_store":true,"safety_buffer":"1s","page_size":10,"pause_duration":"5s"}"#;
     mount.ask(later, Update, "tidy", body).unwrap();
-    let left = |mount: &Mount| mount.names_in("cert/");
+    let left = |mount: &TestMount| mount.names_in("cert/");
     let first = left(&mount);
     assert!((86..=96).contains(&first), "{first}: one page");
     mount.run_job(later + 1, "tidy").unwrap();
@@ -250,7 +251,7 @@ fn tidying_goes_on_where_it_was_and_can_be_cancelled() {
     let Response::Accepted(logical) = again else { panic!("{again:?}") };
     assert_eq!(logical.warnings, ["Tidy operation already in progress."]);
     let status = mount.ask(later + 7, Update, "tidy-cancel", "").unwrap();
-    assert_eq!(Mount::text(&status, "state"), "Cancelled");
+    assert_eq!(TestMount::text(&status, "state"), "Cancelled");
     mount.run_job(later + 60, "tidy").unwrap();
     assert_eq!(left(&mount), first - 10);
     let body =
@@ -259,7 +260,7 @@ fn tidying_goes_on_where_it_was_and_can_be_cancelled() {
     mount.run_job(later + 61, "tidy").unwrap();
     assert_eq!(left(&mount), 1, "the root is left");
     assert_eq!(
-        Mount::text(&mount.ask(later, Read, "tidy-status", "").unwrap(), "state"),
+        TestMount::text(&mount.ask(later, Read, "tidy-status", "").unwrap(), "state"),
         "Finished"
     );
     let why = refusal(mount.ask(later, Update, "config/auto-tidy", r#"{"tidy_cert_store":false}"#));
@@ -272,20 +273,20 @@ fn every_kind_of_key_signs_and_is_told_in_every_format() {
         for (format, key_format) in
             [("pem", "der"), ("der", "pem"), ("pem_bundle", "pkcs8"), ("der", "pkcs8")]
         {
-            let mount = Mount::new(&ENGINE);
+            let mount = TestMount::new(&ENGINE);
             let body = format!(
                 r#"{{"common_name":"R","key_type":"{kind}","key_bits":{bits},"format":"{format}","use_pss":true,
                     "private_key_format":"{key_format}"}}"#
             );
             let root = mount.ask(NOW, Update, "root/generate/exported", &body).unwrap();
-            let text = Mount::text(&root, "certificate");
+            let text = TestMount::text(&root, "certificate");
             let der = match format {
                 "der" => data_encoding::BASE64.decode(text.as_bytes()).unwrap(),
                 _ => der_of(&text),
             };
             let certificate = ParsedCertificate::from_der(&der).unwrap();
             assert!(certificate.is_self_signed(), "{kind} {bits}");
-            let key = Mount::text(&root, "private_key");
+            let key = TestMount::text(&root, "private_key");
             let key = match (format, key_format) {
                 ("der", "pkcs8") => {
                     let der = data_encoding::BASE64.decode(key.as_bytes()).unwrap();
@@ -301,7 +302,7 @@ fn every_kind_of_key_signs_and_is_told_in_every_format() {
                 }
             };
             assert_eq!(key.spki(), certificate.public.spki());
-            assert_eq!(Mount::text(&root, "private_key_type"), kind);
+            assert_eq!(TestMount::text(&root, "private_key_type"), kind);
             assert!(complete(&mount, NOW).is_signed_by(&certificate.public));
         }
     }
@@ -309,26 +310,26 @@ fn every_kind_of_key_signs_and_is_told_in_every_format() {
 
 #[test]
 fn a_ca_moves_from_mount_to_mount_with_its_key() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let body = r#"{"common_name":"Root","key_type":"ec","format":"pem_bundle","ttl":"2h"}"#;
     let root = mount.ask(NOW, Update, "root/generate/exported", body).unwrap();
-    let bundle = Mount::text(&root, "certificate");
-    let other = Mount::new(&ENGINE);
+    let bundle = TestMount::text(&root, "certificate");
+    let other = TestMount::new(&ENGINE);
     let body = format!(r#"{{"pem_bundle":{}}}"#, quoted(&bundle));
     let imported = other.ask(NOW, Update, "issuers/import/bundle", &body).unwrap();
-    assert!(Mount::text(&imported, "imported_keys").contains('-'));
+    assert!(TestMount::text(&imported, "imported_keys").contains('-'));
     let again = other.ask(NOW, Update, "config/ca", &body).unwrap();
-    assert_eq!(Mount::text(&again, "imported_issuers"), "null");
+    assert_eq!(TestMount::text(&again, "imported_issuers"), "null");
     other.ask(NOW, Update, "roles/any", r#"{"allow_any_name":true,"key_type":"ec"}"#).unwrap();
     let issued = issue(&other, "any", r#"{"common_name":"a","ttl":"1h"}"#).unwrap();
     let public = parsed(&root, "certificate").public;
     assert!(parsed(&issued, "certificate").is_signed_by(&public));
     // Revoked where it was not issued, by what it is.
-    let text = quoted(&Mount::text(&issued, "certificate"));
+    let text = quoted(&TestMount::text(&issued, "certificate"));
     mount.ask(NOW, Update, "revoke", &format!(r#"{{"certificate":{text}}}"#)).unwrap();
     assert_eq!(complete(&mount, NOW).revoked.len(), 1);
     // By whoever has the key.
-    let key = quoted(&Mount::text(&issued, "private_key"));
+    let key = quoted(&TestMount::text(&issued, "private_key"));
     let wrong =
         quoted(&PrivateKey::make(PkiKeyKind::P256).unwrap().to_pem(PrivateKeyForm::Pkcs8).unwrap());
     let by_key = |key: &str| {
@@ -350,7 +351,7 @@ fn a_ca_moves_from_mount_to_mount_with_its_key() {
 }
 
 fn der_text(root: &Map) -> String {
-    pem::write(Label::Certificate, &der_of(&Mount::text(root, "certificate")))
+    pem::write(Label::Certificate, &der_of(&TestMount::text(root, "certificate")))
 }
 
 #[test]
@@ -364,4 +365,54 @@ fn roles_are_patched_field_by_field() {
     expected.insert("key_bits".to_owned(), 2048i64.into());
     assert_eq!(after, expected);
     assert_eq!(mount.ask(NOW, Patch, "roles/none", "{}"), Err(Error::NotFound));
+}
+
+/// As OpenBao tells it: an object has the chain under its name too.
+#[test]
+fn the_chain_is_told_under_its_name() {
+    let (mount, _) = with_root();
+    let told = mount.ask(NOW, Read, "cert/ca_chain", "").unwrap();
+    assert_eq!(TestMount::text(&told, "ca_chain"), TestMount::text(&told, "certificate"));
+    assert!(!mount.ask(NOW, Read, "cert/ca", "").unwrap().contains_key("ca_chain"));
+}
+
+#[test]
+fn what_was_revoked_names_its_issuer_when_that_is_gone() {
+    for by_tidying in [false, true] {
+        let (mount, _) = with_root();
+        let body = r#"{"common_name":"Other","key_type":"ec","ttl":"9h","issuer_name":"other"}"#;
+        mount.ask(NOW, Update, "issuers/generate/root/internal", body).unwrap();
+        mount.ask(NOW, Update, "config/issuers", r#"{"default":"other"}"#).unwrap();
+        let issued = mount.ask(NOW, Update, "issuer/root/issue/any", r#"{"common_name":"a"}"#);
+        let serial = TestMount::text(&issued.unwrap(), "serial_number");
+        mount.ask(NOW, Update, "revoke", &format!(r#"{{"serial_number":"{serial}"}}"#)).unwrap();
+        let told = |mount: &TestMount| {
+            let told = mount.ask(NOW, Read, &format!("cert/{serial}"), "").unwrap();
+            TestMount::text(&told, "issuer_id")
+        };
+        let before = told(&mount);
+        if by_tidying {
+            let body = r#"{"tidy_expired_issuers":true,"issuer_safety_buffer":"1s"}"#;
+            mount.ask(NOW + 3 * 3600, Update, "tidy", body).unwrap();
+            mount.run_job(NOW + 3 * 3600, "tidy").unwrap();
+        } else {
+            mount.ask(NOW, Delete, "issuer/root", "").unwrap();
+        }
+        assert_eq!(mount.names_in("issuer/"), 1, "the other one");
+        assert_eq!(told(&mount), before);
+        assert_eq!(told(&mount.restarted()), before);
+    }
+}
+
+/// A new one has the name taken by leaving it out; what is there and empty is a mistake.
+#[test]
+fn an_issuer_is_not_given_an_empty_name() {
+    let (mount, _) = with_root();
+    let name =
+        || TestMount::text(&mount.ask(NOW, Read, "issuer/default", "").unwrap(), "issuer_name");
+    let empty = r#"{"issuer_name":""}"#;
+    let why = refusal(mount.ask(NOW, Update, "issuer/root", empty));
+    assert_eq!((why.as_str(), name().as_str()), ("expected non-empty issuer name", "root"));
+    mount.ask(NOW, Patch, "issuer/root", empty).unwrap();
+    assert_eq!(name(), "");
 }

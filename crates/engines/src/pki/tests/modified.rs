@@ -8,7 +8,7 @@ use kallisto_engine::ConditionalReads;
 
 use super::super::ENGINE;
 use super::{NOW, issue, with_root};
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 /// How far behind servers may be in these tests, and for how long a change counts as not settled then.
 const STALENESS: i64 = 10;
@@ -25,7 +25,7 @@ fn date(at: i64) -> String {
 }
 
 /// The code of an answer, and its date.
-fn read(mount: &Mount, at: i64, path: &str, since: i64) -> (u16, Option<String>) {
+fn read(mount: &TestMount, at: i64, path: &str, since: i64) -> (u16, Option<String>) {
     mount.ask_since(&[&date(since)]);
     let answer = mount.answer(at, Read, path, b"").unwrap();
     mount.ask_since(&[]);
@@ -111,7 +111,8 @@ fn whoever_may_have_what_was_there_before_a_change_is_sent_what_is_there_now() {
     mount.tune(tuned(true));
     for changed in [NOW + 1000, NOW + 1001, NOW + 3000] {
         let issued = issue(&mount, "any", r#"{"common_name":"a.example.com"}"#).unwrap();
-        let body = format!(r#"{{"serial_number":"{}"}}"#, Mount::text(&issued, "serial_number"));
+        let body =
+            format!(r#"{{"serial_number":"{}"}}"#, TestMount::text(&issued, "serial_number"));
         mount.ask(changed, Update, "revoke", &body).unwrap();
         for asked in 0..SETTLES {
             for path in ["crl", "issuer/root/crl/pem"] {
@@ -173,7 +174,7 @@ fn a_change_by_an_older_server_has_no_date() {
 
 #[test]
 fn where_there_is_nothing_the_answer_says_so_whatever_the_date() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     mount.tune(tuned(true));
     for path in ["ca", "ca/pem", "ca_chain", "crl", "crl/pem", "crl/delta"] {
         assert_eq!(read(&mount, NOW, path, NOW + 1_000_000).0, 204, "{path}");

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn issuers_are_made_named_chosen_and_deleted_and_outlive_a_start() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let none = "no default issuer currently configured";
     assert_eq!(refusal(mount.ask(NOW, Read, "config/ca", "")), none);
     assert_eq!(mount.raw(NOW, Read, "public_key", b"").unwrap_err().to_string(), none);
@@ -13,7 +13,7 @@ fn issuers_are_made_named_chosen_and_deleted_and_outlive_a_start() {
     let body = r#"{"key_type":"ec","set_default":true}"#;
     let second = ask(&mount, "issuers/import/second", body).unwrap();
     let (first_id, second_id) =
-        (Mount::text(&first, "issuer_id"), Mount::text(&second, "issuer_id"));
+        (TestMount::text(&first, "issuer_id"), TestMount::text(&second, "issuer_id"));
     assert_eq!(mount.ask(NOW, Read, "config/ca", "").unwrap(), second);
     for (path, body, why) in [
         ("issuers/import/second", r#"{"key_type":"ec"}"#, "issuer name already in use"),
@@ -62,22 +62,22 @@ fn issuers_are_made_named_chosen_and_deleted_and_outlive_a_start() {
     }
     ask(&mount, &format!("issuer/{first_id}"), r#"{"issuer_name":"first"}"#).unwrap();
     let chosen = ask(&mount, "config/issuers", r#"{"default":"first"}"#).unwrap();
-    assert_eq!(Mount::text(&chosen, "default"), first_id);
+    assert_eq!(TestMount::text(&chosen, "default"), first_id);
     let mount = mount.restarted();
-    let line = Mount::text(&first, "public_key").into_bytes();
+    let line = TestMount::text(&first, "public_key").into_bytes();
     assert_eq!(mount.raw(NOW, Read, "public_key", b""), Ok((200, line)));
-    let line = Mount::text(&second, "public_key").into_bytes();
+    let line = TestMount::text(&second, "public_key").into_bytes();
     assert_eq!(
         mount.raw(NOW, Read, &format!("issuer/{second_id}/public_key"), b""),
         Ok((200, line))
     );
     let listed = mount.ask(NOW, List, "issuers", "").unwrap();
     assert!(
-        Mount::text(&listed, "key_info").contains(r#""is_default":true,"issuer_name":"first""#)
+        TestMount::text(&listed, "key_info").contains(r#""is_default":true,"issuer_name":"first""#)
     );
     role(&mount, r#","default_user":"x","issuer_ref":"second""#);
     let renamed = ask(&mount, "issuer/second", r#"{"issuer_name":"other"}"#).unwrap();
-    assert_eq!(Mount::text(&renamed, "issuer_name"), "other");
+    assert_eq!(TestMount::text(&renamed, "issuer_name"), "other");
     assert_eq!(refusal(sign(&mount, "")), "unable to find issuer for reference: second");
     role(&mount, r#","default_user":"x""#);
     assert_eq!(said(&sign(&mount, "").unwrap()).signature, "ssh-ed25519");
@@ -86,6 +86,8 @@ fn issuers_are_made_named_chosen_and_deleted_and_outlive_a_start() {
     mount.ask(NOW, Delete, "issuer/none", "").unwrap();
     mount.ask(NOW, Delete, "config/ca", "").unwrap();
     assert_eq!(mount.ask(NOW, List, "issuers", ""), Err(Error::NotFound));
+    let none = refusal(mount.ask(NOW, Read, "config/issuers", ""));
+    assert_eq!(none, "no default issuer currently configured");
     assert_eq!(mount.names(), ["config/issuers", "role/r"], "no key is left");
 }
 
@@ -96,7 +98,7 @@ fn a_ca_that_is_taken_in_signs_and_is_refused_with_the_half_of_another() {
         SshSigningKey::make(PkiKeyKind::P384).unwrap(),
         SshSigningKey::make(PkiKeyKind::P384).unwrap(),
     );
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     let body = |public: &SshSigningKey| {
         let line = public.public().line();
         format!(r#"{{"private_key":"{}","public_key":"{}"}}"#, text(&key), line.trim())
@@ -104,7 +106,7 @@ fn a_ca_that_is_taken_in_signs_and_is_refused_with_the_half_of_another() {
     let refused = refusal(ask(&mount, "config/ca", &body(&other)));
     assert_eq!(refused, "public_key is not the public key of private_key");
     let made = ask(&mount, "config/ca", &body(&key)).unwrap();
-    assert_eq!(Mount::text(&made, "public_key"), key.public().line());
+    assert_eq!(TestMount::text(&made, "public_key"), key.public().line());
     role(&mount, r#","default_user":"x""#);
     assert_eq!(said(&sign(&mount, "").unwrap()).signature, "ecdsa-sha2-nistp384");
 }

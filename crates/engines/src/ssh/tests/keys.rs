@@ -80,7 +80,7 @@ fn the_types_and_sizes_of_keys_are_those_that_the_role_names() {
 
 #[test]
 fn rsa_signs_with_sha_2_and_nothing_with_sha_1() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     ask(&mount, "config/ca", r#"{"key_type":"rsa","key_bits":2048}"#).unwrap();
     role(&mount, r#","default_user":"x""#);
     assert_eq!(said(&sign(&mount, "").unwrap()).signature, "rsa-sha2-256");
@@ -112,8 +112,8 @@ fn a_key_is_made_and_signed_where_the_role_allows_its_kind() {
         let answer = ask(&mount, "issue/r", body).unwrap();
         let told = said(&answer);
         assert_eq!(told.type_name, type_name);
-        assert_eq!(Mount::text(&answer, "private_key_type"), private_type);
-        let key = SshSigningKey::from_pem(&Mount::text(&answer, "private_key")).unwrap();
+        assert_eq!(TestMount::text(&answer, "private_key_type"), private_type);
+        let key = SshSigningKey::from_pem(&TestMount::text(&answer, "private_key")).unwrap();
         assert!(told.key_id.ends_with(&key.public().hash()), "the key id is of the key");
     }
     for (body, why) in [

@@ -12,19 +12,19 @@ use kallisto_ssh::{KeyType, PkiKeyKind, SshPublicKey, SshSigningKey};
 
 use super::ENGINE;
 use super::otp_tests::with_otp;
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 pub(super) const NOW: i64 = 1_795_413_611;
 const KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKX3+zrQ9GRJOkjabqqcJjz3W1mXU73mSewfLIzdzAcU u@h";
 
-fn mount() -> Mount {
-    let mount = Mount::new(&ENGINE);
+fn mount() -> TestMount {
+    let mount = TestMount::new(&ENGINE);
     ask(&mount, "config/ca", r#"{"key_type":"ed25519"}"#).unwrap();
     mount
 }
 
-pub(super) fn ask(mount: &Mount, path: &str, body: &str) -> Result<Map, Error> {
+pub(super) fn ask(mount: &TestMount, path: &str, body: &str) -> Result<Map, Error> {
     mount.ask(NOW, Update, path, body)
 }
 
@@ -33,18 +33,18 @@ pub(super) fn refusal(answer: Result<Map, Error>) -> String {
 }
 
 /// A mount with a CA and the role `r`, which signs for users.
-fn with_role(more: &str) -> Mount {
+fn with_role(more: &str) -> TestMount {
     let mount = mount();
     role(&mount, more);
     mount
 }
 
-fn role(mount: &Mount, more: &str) {
+fn role(mount: &TestMount, more: &str) {
     let body = format!(r#"{{"key_type":"ca","allow_user_certificates":true{more}}}"#);
     ask(mount, "roles/r", &body).unwrap();
 }
 
-fn sign(mount: &Mount, more: &str) -> Result<Map, Error> {
+fn sign(mount: &TestMount, more: &str) -> Result<Map, Error> {
     ask(mount, "sign/r", &format!(r#"{{"public_key":"{KEY}"{more}}}"#))
 }
 
@@ -62,7 +62,7 @@ struct Said {
 }
 
 fn said(answer: &Map) -> Said {
-    let line = Mount::text(answer, "signed_key");
+    let line = TestMount::text(answer, "signed_key");
     assert!(line.ends_with('\n'));
     let bytes = data_encoding::BASE64.decode(line.trim().split(' ').nth(1).unwrap().as_bytes());
     let bytes = bytes.unwrap();
@@ -80,7 +80,7 @@ fn said(answer: &Map) -> Said {
         reader.string().unwrap();
     }
     let serial = uint64(&mut reader);
-    assert_eq!(Mount::text(answer, "serial_number"), format!("{serial:x}"));
+    assert_eq!(TestMount::text(answer, "serial_number"), format!("{serial:x}"));
     let kind = reader.uint32().unwrap();
     let key_id = reader.text().unwrap().to_owned();
     let mut names = SshReader::new(reader.string().unwrap());
@@ -272,17 +272,17 @@ fn roles_are_shown_as_they_were_written_and_replaced_whole() {
         ("default_extensions", "{}"),
         ("allowed_user_key_lengths", r#"{"ed25519":[0],"rsa":[4096]}"#),
     ] {
-        assert_eq!(Mount::text(&shown, name), value, "{name}");
+        assert_eq!(TestMount::text(&shown, name), value, "{name}");
     }
     role(&mount, "");
     let shown = mount.ask(NOW, Read, "roles/r", "").unwrap();
     assert_eq!(
-        (Mount::text(&shown, "ttl"), Mount::text(&shown, "allowed_users")),
+        (TestMount::text(&shown, "ttl"), TestMount::text(&shown, "allowed_users")),
         ("0".into(), String::new())
     );
     let listed = mount.ask(NOW, List, "roles", "").unwrap();
     let info = r#"{"otp":{"key_type":"otp"},"r":{"issuer_ref":"default","key_type":"ca"}}"#;
-    assert_eq!(Mount::text(&listed, "key_info"), info);
+    assert_eq!(TestMount::text(&listed, "key_info"), info);
     let with = |body: &str| refusal(ask(&mount, "roles/r", body));
     for (body, why) in [
         ("{}", "missing key type"),

@@ -91,7 +91,8 @@ fn what_identity_is_called_never_allows_more_than_the_literal_name() {
     let mount = with_role(
         r#","allowed_users":"{{identity.entity.name}},ops-{{identity.entity.metadata.team}}","allowed_users_template":true"#,
     );
-    let asks = |mount: &Mount, user: &str| sign(mount, &format!(r#","valid_principals":"{user}""#));
+    let asks =
+        |mount: &TestMount, user: &str| sign(mount, &format!(r#","valid_principals":"{user}""#));
     let refused = "root is not a valid value for valid_principals";
     assert_eq!(refusal(asks(&mount, "root")), refused, "who has no entity is no user");
     assert_eq!(refusal(asks(&mount, "ops-")), "ops- is not a valid value for valid_principals");

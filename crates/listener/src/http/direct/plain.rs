@@ -14,8 +14,6 @@ pub(super) const INPUT_BYTES_MAX: usize = 32 << 10;
 pub(super) const HEADERS_MAX: usize = 32;
 /// Largest body of a plain request: larger ones have to take their share of a budget.
 const BODY_BYTES_MAX: usize = 16 << 10;
-/// Where bodies are files, which are taken as they come.
-const FILES: &str = "/v1/sys/storage/raft/snapshot";
 
 const _: () = assert!(BODY_BYTES_MAX < INPUT_BYTES_MAX);
 
@@ -103,8 +101,7 @@ pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut HeaderRoom<'b>) -> Pla
     else {
         return PlainHead::Other;
     };
-    let is_ours = target.starts_with('/') && !target.starts_with(FILES);
-    if !is_ours || matches!(method, "HEAD" | "CONNECT") {
+    if !target.starts_with('/') || matches!(method, "HEAD" | "CONNECT") {
         return PlainHead::Other;
     }
     let headers: &'h [httparse::Header<'b>] = request.headers;
@@ -366,10 +363,6 @@ mod tests {
         let of = |method: &str, target: &str, more: &str| {
             kind(format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{more}\r\n").as_bytes())
         };
-        for target in ["/v1/sys/storage/raft/snapshot", "/v1/sys/storage/raft/snapshot-force"] {
-            assert_eq!(of("POST", target, ""), "other", "{target}");
-        }
-        assert_eq!(of("POST", "/v1/sys/storage/raft/join", ""), "plain");
         assert_eq!(of("CONNECT", "/v1/a", ""), "other");
         // What ends as a folder may be more than a read, and so may what brings a body.
         for target in ["/v1/a/", "/v1/a%2F", "/v1/a%2f", "/v1/a//b", "/v2/a", "/v1/a;b", "/v1/a,b"]

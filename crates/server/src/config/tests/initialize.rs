@@ -4,7 +4,7 @@ use kallisto_core::Operation;
 
 use super::*;
 
-const KEY: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+const KEY: &str = "0000000000000000000000000000000000000000000000000000000000000001";
 
 fn with_seal(text: &str) -> String {
     format!(
@@ -74,6 +74,12 @@ fn what_cannot_run_is_refused_with_its_place_and_no_value() {
     let good = request("operation = \"read\"\npath = \"p\"");
     let refused = read_with(&format!("{MINIMUM}{good}"), &[]).unwrap_err();
     assert!(refused.contains("a seal that opens by itself"), "{refused}");
+    // A seal that is refused might have been one that does.
+    for key in ["env://UNSET", &"00".repeat(32)] {
+        let text = with_seal(&good).replace(KEY, key);
+        let refused = read_with(&text, &[]).unwrap_err();
+        assert!(refused.contains("current_key") && refused.lines().count() == 1, "{refused}");
+    }
     let joins = "storage \"raft\" {\n path = \"/d\"\n retry_join { leader_api_addr = \"https://a.example:8200\" }\n}\n";
     let text = with_seal(&good).replace("storage \"inmem\" {}\n", joins);
     let refused = read_with(&format!("{text}\ncluster_addr = \"https://a.example:8201\""), &[]);

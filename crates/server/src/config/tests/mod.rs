@@ -244,6 +244,15 @@ fn files_of_client_test_suites_are_read() {
 }
 
 #[test]
+fn unknown_options_of_audit_devices_are_warned_about() {
+    let options = "file_path = \"stdout\"\n fromat = \"compact\"\n bogus = 1";
+    let found = warnings(&format!("audit \"file\" \"a\" {{\n options {{ {options} }}\n}}"));
+    let place = "VAULT_LOCAL_CONFIG:3: audit \"file\" \"a\": unknown option";
+    let typo = format!("{place} \"fromat\": did you mean \"format\"?");
+    assert_eq!(found, [format!("{place} \"bogus\""), typo]);
+}
+
+#[test]
 fn unknown_and_useless_keys_are_warned_about_by_place() {
     let found = warnings(
         "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"consul\" {}\nlog_requests_level = \"debug\"\ndurability_ops = 7\ntelemetry {\n\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true address = \"127.0.0.1:9200\"\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
@@ -328,6 +337,10 @@ fn wrong_values_are_refused_with_file_line_and_key() {
         ("max_lease_ttl = \"999999h\"", "3: max_lease_ttl: is longer than 100 years"),
         ("cache_size = \"1\"", "3: cache_size: expected 1048576 to"),
         ("log_level = \"loud\"", "3: log_level: expected one of: trace, debug"),
+        (
+            "log_rotate_max_files = -5",
+            "3: log_rotate_max_files: expected a whole number from -1 to",
+        ),
         ("log_requests_level = \"loud\"", "3: log_requests_level: expected one of: trace, debug"),
         ("log_file = \"/l\"\nlog_rotate_duration = \"0s\"", "4: log_rotate_duration: expected 1s"),
         (

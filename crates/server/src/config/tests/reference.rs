@@ -55,7 +55,7 @@ listener "tcp" { tls_disable = true }
 listener "resp" { path = "/s" }
 seal "static" {
   current_key_id = "a"
-  current_key    = "0000000000000000000000000000000000000000000000000000000000000000"
+  current_key    = "0000000000000000000000000000000000000000000000000000000000000001"
 }
 initialize "a" {
   request "b" {
@@ -117,6 +117,16 @@ fn limits() -> Vec<(&'static str, usize)> {
 }
 
 #[test]
+fn every_kind_of_storage_and_seal_is_read_for_the_page() {
+    let storages = super::super::storage::KINDS.map(|(kind, _)| format!("storage \"{kind}\""));
+    let seals = super::super::seal::KINDS.map(|(kind, _)| format!("seal \"{kind}\""));
+    let stanzas = storages.into_iter().chain(seals);
+    let is_missing = |stanza: &String| !EVERY_STANZA.iter().any(|text| text.contains(stanza));
+    let missing: Vec<String> = stanzas.filter(is_missing).collect();
+    assert_eq!(missing, [""; 0], "these stanzas are missing in EVERY_STANZA");
+}
+
+#[test]
 fn the_page_of_configuration_keys_is_what_is_read() {
     for text in EVERY_STANZA {
         let read = read_in_a_pod(text);
@@ -155,6 +165,10 @@ fn the_page_of_configuration_keys_is_what_is_read() {
         table(&mut text, &["key", "default", "meaning"], rows);
     }
     assert_eq!(missing, [""; 0], "these keys are read and have no meaning here");
-    assert_eq!(told, meanings.len(), "a meaning is of a key that nothing reads");
+    assert_eq!(
+        told,
+        meanings.len(),
+        "a meaning is of a key that nothing reads, or whose stanza is not in EVERY_STANZA"
+    );
     hold("configuration.md", &format!("{}\n", text.trim_end()));
 }

@@ -418,9 +418,10 @@ impl Driver {
         if self.node.leads_alone() || now < self.written + self.shared.tick {
             return Ok(());
         }
-        let known = self.node.settled().filter(|state| {
-            state.commit > lock(&self.shared.log).hard_state().commit
-        });
+        let known = self
+            .node
+            .settled()
+            .filter(|state| state.commit > lock(&self.shared.log).hard_state().commit);
         let Some(known) = known.cloned() else { return Ok(()) };
         if self.has_room(0)? {
             let mut log = lock(&self.shared.log);

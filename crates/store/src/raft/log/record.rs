@@ -237,6 +237,7 @@ impl Iterator for PayloadRecords<'_> {
 }
 
 /// Reads a payload, whatever it is: a target of the fuzzers. Returns how many records it found.
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn read_hostile(bytes: &[u8]) -> usize {
     let bytes = Bytes::copy_from_slice(bytes);
     PayloadRecords::new(&bytes).map_while(|record| record).count()

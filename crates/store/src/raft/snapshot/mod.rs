@@ -173,6 +173,7 @@ impl BackupReader {
 }
 
 /// Reads whatever it is given as a chunk, and as a place in a snapshot: a target of the fuzzers.
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn read_hostile(bytes: &[u8]) -> usize {
     let Some((seed, rest)) = bytes.split_first_chunk::<4>() else { return 0 };
     if let Some(place) = ResumePoint::decode(rest) {

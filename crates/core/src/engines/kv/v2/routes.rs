@@ -47,7 +47,7 @@ const ENTRIES: RowGroup<RouteHandler> = &[
             runs!(async |run| data::patch(&Kv::of(&run), run.params.get("path")).await);
         Delete => "Delete the current version.",
             runs!(async |run| versions::delete_latest(&Kv::of(&run), run.params.get("path")).await);
-    } .with_root().creating()),
+    } .with_root().creating_as_engine_tells()),
     row!("subkeys/{path..}", &[
         PATH,
         query("version", Whole, "The version to read; 0 or absent for the current one."),
@@ -75,7 +75,7 @@ const ENTRIES: RowGroup<RouteHandler> = &[
             runs!(async |run| metadata::delete(&Kv::of(&run), run.params.get("path")).await);
         List => "List the secrets and folders in a folder.", reads!(metadata::list);
         Scan => "List every secret below a folder.", reads!(metadata::list);
-    } .with_root().creating()),
+    } .with_root().creating_as_engine_tells()),
     row!("detailed-metadata/{path..}", &[PATH, AFTER, LIMIT, READ_SNAPSHOT], {
         List => "List a folder with the metadata of its secrets.", reads!(metadata::list_detailed);
         Scan => "List everything below a folder with its metadata.", reads!(metadata::list_detailed);
@@ -103,7 +103,7 @@ const VERSIONS: RowGroup<RouteHandler> = &[
     ], {
         Update => "Store a secret of another server with its versions as they were.",
             runs!(async |run| import::import(&Kv::of(&run), run.params.get("path")).await);
-    } .with_root().with_sudo().creating().more(
+    } .with_root().with_sudo().creating_as_engine_tells().more(
         "Numbers, times and states of the versions are kept. A version that is here already, with the same number and time, needs no \
            data; a deleted one without data cannot be undeleted.",
     )),

@@ -55,7 +55,7 @@ fn counted(name: &str, total: u64) -> Response {
 pub(in crate::engines::sys) fn configuration(core: &Core) -> Response {
     let info = &core.info;
     let seal = core.auto_seal.as_ref().map_or("shamir", |seal| seal.name());
-    Response::data(&Json::object([
+    let settings = [
         ("api_addr", info.api_addr.as_deref().unwrap_or_default().into()),
         ("cluster_addr", info.cluster_addr.as_deref().unwrap_or_default().into()),
         ("cluster_name", info.cluster_name.as_deref().unwrap_or_default().into()),
@@ -76,5 +76,8 @@ pub(in crate::engines::sys) fn configuration(core: &Core) -> Response {
                 ("cluster_addr", info.cluster_addr.as_deref().unwrap_or_default().into()),
             ]),
         ),
-    ]))
+    ];
+    let all = settings.into_iter().chain(info.shown_settings.iter().cloned());
+    let all: Map = all.map(|(name, value)| (name.to_owned(), value)).collect();
+    Response::data(&Json::Object(all))
 }

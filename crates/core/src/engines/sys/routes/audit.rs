@@ -59,7 +59,7 @@ pub(super) const RECORDS: &[Row<RouteHandler>] = &[row!("kallisto/audit/{device.
     ], {
         Read => "Read what a file device of this server has written, the newest first.",
             runs!(|run| audit_records::read(&run));
-    } .served_by(ServedBy::AnyServer).with_sudo())];
+    } .served_by(ServedBy::AnyServer).with_streams().with_sudo())];
 
 pub(super) const HEADERS: &[Row<RouteHandler>] = &[
     row!("config/auditing/request-headers", &[], {

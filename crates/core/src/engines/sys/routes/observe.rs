@@ -36,7 +36,7 @@ pub(super) const STATE: &[Row<RouteHandler>] = &[
     ], {
         Read => "Follow the log of this server, line by line.",
             runs!(|run| monitor::open(run.core, &run.context, run.call));
-    }),
+    } .with_streams()),
     row!("host-info", &[], {
         Read => "Describe the machine.", runs!(|run| host::info(run.core, run.call.now));
     }),

@@ -101,7 +101,7 @@ pub(super) const SNAPSHOTS: &[Row<RouteHandler>] = &[
             runs!(async |run| raft::save(&run).await);
         Update => "Put such a file, the body, in the place of everything.",
             runs!(async |run| raft::restore(&run, Check::Keys).await);
-    } .with_upload().with_sudo_to_write()),
+    } .with_upload().with_streams().with_sudo_to_write()),
     row!("storage/raft/snapshot-auto/config", &[], {
         List => "List the schedules of snapshots.", runs!(|run| schedule::list(run.core, &run.context));
     } .with_sudo()),

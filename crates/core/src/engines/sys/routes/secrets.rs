@@ -97,5 +97,6 @@ pub(super) const SECRETS: &[Row<RouteHandler>] = &[
             runs!(|run| kv_watch::watch(&run));
     }
     .scope(Scope::Namespace)
+    .with_streams()
     .more("Each event is judged when it is sent, by the policies and the time of that moment.")),
 ];

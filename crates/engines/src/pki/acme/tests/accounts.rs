@@ -136,9 +136,9 @@ fn of_64_accounts_with_one_binding_one_is_made() {
     let found = stranger.post("new-account", "{}").problem();
     assert_eq!(found, ("externalAccountRequired".to_owned(), 401));
     let eab = ca.ask("acme/new-eab", "{}");
-    let (id, key) = (Mount::text(&eab, "id"), Mount::text(&eab, "key"));
+    let (id, key) = (TestMount::text(&eab, "id"), TestMount::text(&eab, "key"));
     assert!(key.starts_with("vault-eab-0-"), "{key}");
-    assert_eq!(Mount::text(&eab, "acme_directory"), "acme/directory");
+    assert_eq!(TestMount::text(&eab, "acme_directory"), "acme/directory");
     let listed = ca.mount.ask(NOW, List, "eab", "").unwrap();
     assert!(!String::from_utf8(Json::Object(listed).to_text()).unwrap().contains(&key));
     // Of another key, for another directory, by another algorithm.
@@ -161,11 +161,11 @@ fn of_64_accounts_with_one_binding_one_is_made() {
     assert_eq!(codes.iter().filter(|code| **code == 201).count(), 1, "{codes:?}");
     assert_eq!(codes.iter().filter(|code| **code == 401).count(), 63, "{codes:?}");
     let eab = ca.ask("acme/new-eab", "{}");
-    let id = Mount::text(&eab, "id");
+    let id = TestMount::text(&eab, "id");
     ca.mount.ask(NOW, Delete, &format!("eab/{id}"), "").unwrap();
     let client = Client::stranger(&ca, "acme");
     let found =
-        client.post("new-account", &bound(&client, &id, &Mount::text(&eab, "key"), "HS256"));
+        client.post("new-account", &bound(&client, &id, &TestMount::text(&eab, "key"), "HS256"));
     assert_eq!(found.problem().0, "unauthorized");
 }
 

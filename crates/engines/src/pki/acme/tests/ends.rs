@@ -57,11 +57,11 @@ fn tidy_deletes_accounts_that_nothing_is_left_of() {
         ca.mount.ask(ca.at, Read, "tidy-status", "").unwrap()
     };
     let status = tidy(&ca);
-    assert_eq!(Mount::text(&status, "acme_account_deleted_count"), "0", "within the buffer");
-    assert_eq!(Mount::text(&status, "total_acme_account_count"), "3");
+    assert_eq!(TestMount::text(&status, "acme_account_deleted_count"), "0", "within the buffer");
+    assert_eq!(TestMount::text(&status, "total_acme_account_count"), "3");
     ca.at += 120;
     let status = tidy(&ca);
-    assert_eq!(Mount::text(&status, "acme_account_deleted_count"), "2", "{status:?}");
+    assert_eq!(TestMount::text(&status, "acme_account_deleted_count"), "2", "{status:?}");
     let names = ca.mount.names();
     let has =
         |kid: &String| names.contains(&format!("acme/account/{}", kid.rsplit('/').next().unwrap()));

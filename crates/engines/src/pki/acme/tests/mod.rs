@@ -19,7 +19,7 @@ use kallisto_pki::signature::SignatureWish;
 use kallisto_pki::{CertificateSubject, PkiKeyKind, PrivateKey, San, SignatureAlgorithm};
 
 use crate::pki::ENGINE;
-use crate::testing::Mount;
+use crate::testing::TestMount;
 
 const NOW: i64 = 1_800_000_000;
 const BASE: &str = "http://ca.test/v1/mount";
@@ -76,7 +76,7 @@ fn inside(url: &str) -> &str {
 
 /// A mount with ACME, at a time.
 struct Ca {
-    mount: Mount,
+    mount: TestMount,
     at: i64,
 }
 
@@ -87,7 +87,7 @@ impl Ca {
 
     /// One whose CA has such a key.
     fn with_key(key: &str) -> Self {
-        let ca = Self { mount: Mount::new(&ENGINE), at: NOW };
+        let ca = Self { mount: TestMount::new(&ENGINE), at: NOW };
         ca.ask(
             "root/generate/internal",
             &format!(r#"{{"common_name":"R",{key},"not_after":"2030-01-01T00:00:00Z"}}"#),
@@ -294,7 +294,7 @@ fn csr_of(key: &PrivateKey, names: &[San], common_name: &str, says_ca: bool) -> 
 
 #[test]
 fn a_disabled_mount_has_no_directory() {
-    let mount = Mount::new(&ENGINE);
+    let mount = TestMount::new(&ENGINE);
     for path in ["acme/directory", "roles/web/acme/directory", "acme/new-nonce"] {
         let answer = mount.answer(NOW, Read, path, b"").unwrap();
         assert!(matches!(answer, Response::MissingEmpty), "{path}: {answer:?}");

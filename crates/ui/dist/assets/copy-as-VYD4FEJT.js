@@ -1,0 +1,9 @@
+import{a,c as l}from"/ui/assets/chunk-MR7DHSKG.js";import{E as S}from"/ui/assets/chunk-22EVCBDO.js";import{Aa as $,Bb as h,Ib as T,Lb as g,Sb as k,Vb as A,_ as f,c as p,gb as o,i as d}from"/ui/assets/chunk-OVTMH3Q4.js";var v="Requests of this screen";var E="curl",L="This screen has made no request that can be written so.",w="Tokens and values are left out: fill in what stands as …";function O({method:t,path:r,query:s,fields:n,ns:e}){let i={GET:"read",LIST:"list",DELETE:"delete"}[t]??(t==="PATCH"?"patch":"write"),m=e?` -namespace=${a(e)}`:"",u=[...s.map(([c,C])=>a(`${c}=${C}`)),...n.map(c=>`${c}=…`)];return`kallisto ${i}${m}${i==="write"&&u.length===0?" -f":""} ${a(r)}${u.map(c=>` ${c}`).join("")}`}function R({method:t,path:r,query:s,fields:n,ns:e}){let i=`${location.origin}/v1/${$(r)}${s.length?`?${new URLSearchParams(s).toString()}`:""}`;return`curl -s${t==="GET"?"":` -X ${t}`} -H "X-Vault-Token: $VAULT_TOKEN"${e?` -H ${a(`X-Vault-Namespace: ${e}`)}`:""}${n.length?` \\
+  -d '{${n.map(m=>`"${m}": …`).join(", ")}}'`:""} \\
+  ${a(i)}`}function _({method:t,path:r,fields:s,ns:n}){let e=n?`  namespace = ${l(n)}
+`:"";if(t==="GET")return`data "vault_generic_secret" "this" {
+${e}  path = ${l(r)}
+}`;if(!(t==="LIST"||t==="DELETE"))return`resource "vault_generic_endpoint" "this" {
+${e}  path      = ${l(r)}
+  data_json = jsonencode({ ${s.map(i=>`${l(i)} = "…"`).join(", ")} })
+}`}var y={cli:O,curl:R,terraform:_};function F({close:t}){let[r,s]=p("cli"),n=S().map(e=>y[r](e)).filter(e=>e!==void 0);return o(A,{title:v,actions:o(h,{kind:"primary",onClick:t,children:d}),children:[o("div",{class:"row",children:o(T,{label:f,value:r,options:[["cli","CLI"],["curl",E],["terraform","Terraform"]],onChange:s})}),n.length===0?o("p",{class:"soft",children:L}):n.map(e=>o(g,{text:e},e)),o("p",{class:"dim",children:w})]})}var M=()=>{k(t=>o(F,{close:()=>t()}))};export{M as openCopyAs};
