@@ -139,11 +139,8 @@ pub(super) fn find<'c>(claims: &'c Map, name: &str) -> Option<&'c Json> {
     Some(at)
 }
 
-fn matches(claimed: &Json, wanted: &[String], how: ClaimMatch) -> bool {
-    let one = |value: &Json| {
-        let text = claim_text(value);
-        text.is_some_and(|text| wanted.iter().any(|wanted| how.holds(wanted, &text)))
-    };
+fn matches(claimed: &Json, wanted: &[Json], how: ClaimMatch) -> bool {
+    let one = |value: &Json| wanted.iter().any(|wanted| how.holds(wanted, value));
     match claimed {
         Json::Array(items) => items.iter().any(one),
         other => one(other),
@@ -303,6 +300,15 @@ mod tests {
             (r#"{"team":"a"}"#, "string", r#""other":"a""#, false),
             (r#"{"/a/b":"c"}"#, "string", r#""a":{"b":"c"}"#, true),
             (r#"{"on":"true"}"#, "string", r#""on":true"#, true),
+            (r#"{"on":true}"#, "string", r#""on":true"#, true),
+            (r#"{"on":true}"#, "string", r#""on":"true""#, false),
+            (r#"{"on":[true]}"#, "string", r#""on":["true"]"#, false),
+            (r#"{"on":true}"#, "glob", r#""on":"true""#, false),
+            (r#"{"n":5}"#, "string", r#""n":"5""#, false),
+            (r#"{"n":5}"#, "string", r#""n":5.0"#, true),
+            (r#"{"n":[4,10]}"#, "string", r#""n":1e1"#, true),
+            (r#"{"n":9007199254740993}"#, "string", r#""n":9007199254740992"#, false),
+            (r#"{"n":5}"#, "string", r#""n":6"#, false),
             (r#"{"team":"a*"}"#, "string", r#""team":"ab""#, false),
             (r#"{"team":"a*z"}"#, "glob", r#""team":"a-z""#, true),
             (r#"{"team":"a*z"}"#, "glob", r#""team":"a-zy""#, false),

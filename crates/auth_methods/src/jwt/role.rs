@@ -27,10 +27,16 @@ pub(super) enum ClaimMatch {
 }
 
 impl ClaimMatch {
-    pub(super) fn holds(self, wanted: &str, text: &str) -> bool {
-        match self {
-            Self::Exact => wanted == text,
-            Self::Glob => matches_glob(wanted, text),
+    /// Whether a claim is what a role wants. Only a text of the role is compared with what is none: `true` in a role is no text, which somebody might
+    /// write into a profile.
+    pub(super) fn holds(self, wanted: &Json, claimed: &Json) -> bool {
+        match (wanted, claimed) {
+            (Json::String(wanted), claimed) => claim_text(claimed).is_some_and(|text| match self {
+                Self::Exact => *wanted == text,
+                Self::Glob => matches_glob(wanted, &text),
+            }),
+            (Json::Number(wanted), Json::Number(claimed)) => is_same_number(wanted, claimed),
+            _ => wanted == claimed,
         }
     }
 
@@ -81,7 +87,8 @@ pub(super) struct JwtRole {
     poll_interval_secs: i64,
     pub(super) bound_audiences: Vec<String>,
     pub(super) bound_subject: Option<String>,
-    pub(super) bound_claims: BTreeMap<String, Vec<String>>,
+    /// The values are texts, numbers and booleans. Roles that were written with 0.2.0 have texts alone.
+    pub(super) bound_claims: BTreeMap<String, Vec<Json>>,
     pub(super) bound_claims_match: ClaimMatch,
     pub(super) claim_mappings: BTreeMap<String, String>,
     pub(super) user_claim: String,
@@ -281,7 +288,7 @@ impl RoleFields for JwtRole {
         let mut map = self.params.to_map();
         let claims = self.bound_claims.iter();
         let claims: Map = claims
-            .map(|(name, values)| (name.clone(), Json::strings(values.iter().cloned())))
+            .map(|(name, values)| (name.clone(), Json::Array(values.clone())))
             .collect();
         let mappings = self.claim_mappings.iter();
         let mappings: Map =
@@ -321,12 +328,24 @@ fn strings_or_null(list: &[String]) -> Json {
 }
 
 /// The values of a bound claim: one, or a list.
-fn values(name: &str, value: &Json) -> Result<Vec<String>, Error> {
-    let text = |value: &Json| claim_text(value).ok_or_else(|| unconvertible(name, value, "string"));
+fn values(name: &str, value: &Json) -> Result<Vec<Json>, Error> {
+    let one = |value: &Json| match claim_text(value) {
+        Some(_) => Ok(value.clone()),
+        None => Err(unconvertible(name, value, "string")),
+    };
     match value {
-        Json::Array(items) => items.iter().map(text).collect(),
-        other => Ok(vec![text(other)?]),
+        Json::Array(items) => items.iter().map(one).collect(),
+        other => Ok(vec![one(other)?]),
     }
+}
+
+/// Whether two numbers are one, however they are written: `5`, `5.0`, `0.5e1`.
+fn is_same_number(one: &str, other: &str) -> bool {
+    // Whole ones may be past what a float can tell apart.
+    if let (Ok(one), Ok(other)) = (one.parse::<i128>(), other.parse::<i128>()) {
+        return one == other;
+    }
+    matches!((one.parse::<f64>(), other.parse::<f64>()), (Ok(one), Ok(other)) if one == other)
 }
 
 #[cfg(test)]
