@@ -256,9 +256,8 @@ impl Core {
         // What anyone may ask is not kept for anyone, since keeping it costs a write.
         let is_from_somebody = match &step {
             NextStep::System(route) => route.is_from_somebody(),
-            NextStep::Open(_) | NextStep::Respond(_) | NextStep::Call(_) | NextStep::Limited(_) => {
-                true
-            }
+            NextStep::Open(_) => false,
+            NextStep::Respond(_) | NextStep::Call(_) | NextStep::Limited(_) => true,
         };
         let sealings = *self.sealings.borrow();
         let (begin, timer) = (self.services.timers.now(), timed::timer_of(request, &step));

@@ -71,7 +71,7 @@ fn of_path(path: &str, operation: Operation) -> Option<Timer> {
     }
     match inside {
         STEP_DOWN => Some(Timer::StepDown),
-        _ => of_verb(&OF_LEASES, inside.strip_prefix("leases/").unwrap_or(inside)),
+        _ => inside.strip_prefix("leases/").and_then(|verb| of_verb(&OF_LEASES, verb)),
     }
 }
 
@@ -110,7 +110,8 @@ mod tests {
             ("sys/policy/a", Operation::Read, Some(Timer::PolicyGet)),
             ("sys/policies/acl", Operation::List, Some(Timer::PolicyList)),
             ("sys/leases/revoke-prefix/a", Operation::Update, Some(Timer::LeaseRevokePrefix)),
-            ("sys/renew", Operation::Update, Some(Timer::LeaseRenew)),
+            ("sys/leases/renew", Operation::Update, Some(Timer::LeaseRenew)),
+            ("sys/renew", Operation::Update, None),
             ("sys/step-down", Operation::Update, Some(Timer::StepDown)),
             ("secret/data/renew", Operation::Update, None),
         ] {
@@ -121,9 +122,7 @@ mod tests {
     #[test]
     fn what_is_timed_by_its_path_is_a_route() {
         let tokens = OF_TOKENS.iter().map(|(name, _)| format!("auth/token/{name}"));
-        let leases = OF_LEASES
-            .iter()
-            .flat_map(|(name, _)| ["sys/", "sys/leases/"].map(|base| format!("{base}{name}")));
+        let leases = OF_LEASES.iter().map(|(name, _)| format!("sys/leases/{name}"));
         let others = POLICIES.iter().chain([&STEP_DOWN]).map(|name| format!("sys/{name}"));
         for path in tokens.chain(leases).chain(others) {
             let at = |path: &str| crate::registry::builtin_route(path).is_some();
@@ -136,10 +135,9 @@ mod tests {
         for (path, timer) in [
             ("sys/leases/renew/a", Timer::LeaseRenew),
             ("sys/leases/revoke", Timer::LeaseRevoke),
-            ("sys/revoke/a/b", Timer::LeaseRevoke),
+            ("sys/leases/revoke/a/b", Timer::LeaseRevoke),
             ("sys/leases/revoke-prefix/a", Timer::LeaseRevokePrefix),
             ("sys/leases/revoke-force/a", Timer::LeaseRevokeForce),
-            ("sys/revoke-force/a", Timer::LeaseRevokeForce),
         ] {
             assert_eq!(of_path(path, Operation::Update), Some(timer), "{path}");
         }

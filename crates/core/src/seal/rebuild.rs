@@ -114,13 +114,15 @@ impl Rebuild {
             ViewStage::Loading => None,
             ViewStage::Serving(context) => context.upgrade(),
         };
-        *stage = ViewStage::Withdrawn(sealings + 1);
+        // Nothing is built in its place where it was not there to be taken.
+        *stage = ViewStage::Withdrawn(u64::MAX);
         self.outdated.set(None);
         let (Some(context), Some(slot)) = (context, self.slot.upgrade()) else { return false };
         let found = slot.compare_and_swap(&context, None);
         if !found.as_ref().is_some_and(|found| Arc::ptr_eq(found, &context)) {
             return false;
         }
+        *stage = ViewStage::Withdrawn(sealings + 1);
         self.opener.sealings.send_modify(|count| *count += 1);
         context.view.feed.notify_watchers();
         context.view.namespaces.views().iter().for_each(|view| view.feed.notify_watchers());

@@ -51,23 +51,15 @@ const FOUND: u8 = 0;
 const MISSING: u8 = 1;
 
 /// Keeps the answer of a request that asks for wrapping, and gives the token that opens it. An answer that says nothing is given as
-/// it is, and text that is no JSON.
+/// it is, and one without an envelope: new unseal shares in a wrapping token that runs out would be lost, and with them everything.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a stream; what making the token says.
+/// What making the token says.
 pub(crate) async fn keep(
     core: &Core,
     request: &Request<'_>,
     answer: Response,
 ) -> Result<Response, Error> {
-    let answer = match answer {
-        // New shares, say: what has no envelope is data as well.
-        Response::Bare { code: 200, body } => {
-            Response::Logical(Logical { data: body.to_text(), ..Logical::default() })
-        }
-        Response::Stream(_) => return Err(Error::invalid("this answer cannot be wrapped")),
-        answer => answer,
-    };
     let Some(content) = WrappableAnswer::of(&answer, request.id) else { return Ok(answer) };
     let context = core.namespace_context(request.namespace)?;
     match wrap(&context, request, &content).await {

@@ -513,17 +513,15 @@ fn what_a_wrapping_token_opens_is_wrapped_anew_if_that_is_asked_for() {
     assert_eq!(unwrap(&site, &token).unwrap_err(), invalid());
 }
 
-/// Answers without an envelope are data too: new shares go where the wrapping token goes.
+/// The only copy of new shares is not kept behind the barrier that they open, with a lifetime.
 #[test]
-fn what_a_rekey_answers_is_wrapped_where_it_takes_a_token() {
+fn what_a_rekey_answers_is_not_wrapped() {
     let core = whole_core(Arc::new(MemoryStore::new()), ServerInfo::default());
     let root = Some("root".to_owned().into());
     let made = pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
-    let ask = |path: &str, body: &str| {
-        let answer = wrapped(&core, Some("root"), Update, path, body, 60).unwrap();
-        let token = wrap_info(answer)["token"].as_str().unwrap().to_owned();
-        let unwrapped = ask_as(&core, "root", 0, Update, "sys/wrapping/unwrap", &given(&token));
-        object(&logical(unwrapped.unwrap()).data)
+    let ask = |path: &str, body: &str| match wrapped(&core, Some("root"), Update, path, body, 1) {
+        Ok(Response::Bare { code: 200, body }) => body.as_object().unwrap().clone(),
+        other => panic!("{path}: {other:?}"),
     };
     let begun = ask("sys/rekey/init", r#"{"secret_shares":1,"secret_threshold":1}"#);
     let share = &Initialized::hex(&made.keys)[0];
@@ -531,4 +529,19 @@ fn what_a_rekey_answers_is_wrapped_where_it_takes_a_token() {
     let body = format!(r#"{{"key":"{share}","nonce":"{nonce}"}}"#);
     let ended = ask("sys/rekey/update", &body);
     assert!(matches!(&ended["keys"], Json::Array(keys) if keys.len() == 1), "{ended:?}");
+}
+
+/// Keeping an answer costs a write, which whoever has no token cannot ask for.
+#[test]
+fn what_anyone_may_ask_is_not_kept_for_anyone() {
+    let site = Site::open(usize::MAX);
+    let keys = "identity/oidc/.well-known/keys";
+    for path in [keys, "identity/oidc/provider/default/.well-known/keys", "sys/seal-status"] {
+        for token in [None, Some("root")] {
+            let before = site.store.approximate_len();
+            let answer = wrapped(&site.core, token, Read, path, "", 60).unwrap();
+            assert!(answer.logical().is_none_or(|logical| logical.wrap_info.is_empty()), "{path}");
+            assert_eq!(site.store.approximate_len(), before, "{path}");
+        }
+    }
 }

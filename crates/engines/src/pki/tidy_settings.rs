@@ -91,7 +91,8 @@ impl TidyWhat {
         let pause_secs = match given.text("pause_duration")?.as_str() {
             "" => self.pause_secs,
             text => match Span::parse(text) {
-                Some(span) if !span.is_negative() => span.secs(),
+                // Not `secs`: a pause below a second is none, and one of a second would be longer than was asked for.
+                Some(span) if !span.is_negative() => span.nanos() / 1_000_000_000,
                 _ => {
                     return Err(Error::invalid(format!(
                         "Error parsing pause_duration: time: invalid duration {text:?}"

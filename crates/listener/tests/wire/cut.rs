@@ -49,12 +49,10 @@ fn a_small_file_is_taken_from_either_reader_in_any_spelling() {
         for reader in [&[][..], &[NOT_PLAIN]] {
             let headers = [&[("X-Vault-Token", TOKEN)], reader].concat();
             let reply = server.connect().ask_with("POST", path, &headers, "no snapshot");
-            assert_eq!(reply.status, 400);
-            assert!(
-                reply.text().contains("the snapshot is not restored"),
-                "{path} {reader:?}: {}",
-                reply.text()
-            );
+            // The store of this test is no cluster, as only who begins to take the file finds.
+            let text = reply.text();
+            assert_eq!(reply.status, 503, "{path} {reader:?}: {text}");
+            assert!(text.contains("this cluster is none"), "{path} {reader:?}: {text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use kallisto_auth::Operation::{Read, Update};
 use kallisto_leases::{LeaseId, LeasePhase};
-use kallisto_store::{Batch, Store};
+use kallisto_store::Batch;
 
 use super::engine::{FarEnd, Mood};
 use super::site::{ROOT, Site, data, logical};
@@ -134,7 +134,7 @@ fn a_lease_whose_record_is_damaged_keeps_no_other_from_ending() {
     damage.put(StorageKeys::new(&keyring).of(&record), b"damaged".to_vec());
     // On the disk: the view does not hear of it.
     damage.set_companion(Arc::new(crate::view::WrittenSecrets::new(&context.view)));
-    pollster::block_on(Store::commit(&*site.store, damage)).unwrap();
+    pollster::block_on(site.store.commit_as_it_is(damage)).unwrap();
     for token in &tokens {
         let body = format!(r#"{{"token":"{token}"}}"#);
         site.ask(1, Update, "auth/token/revoke", &body).unwrap();

@@ -57,6 +57,13 @@ fn without_generation(batch: Batch) -> Batch {
     rest
 }
 
+impl FaultyStore {
+    /// Commits a batch with all that it has.
+    pub(super) fn commit_as_it_is(&self, batch: Batch) -> Commit {
+        self.inner.commit(batch)
+    }
+}
+
 impl StoreLayer for FaultyStore {
     fn inner(&self) -> &dyn Store {
         &*self.inner

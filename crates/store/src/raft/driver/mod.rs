@@ -425,8 +425,16 @@ impl Driver {
         let Some(known) = known.cloned() else { return Ok(()) };
         if self.has_room(0)? {
             let mut log = lock(&self.shared.log);
+            let segment = log.segment();
             log.append(&[], &known, now)?;
-            log.sync()?;
+            // In batch mode it may wait for the sync of what was written before it.
+            if log.sync_due(self.mode).is_none_or(|due| due <= now) {
+                log.sync()?;
+                self.shared.want_mark();
+            }
+            if segment != 0 && log.segment() != segment {
+                self.shared.chores.want();
+            }
             self.written = now;
         }
         Ok(())
