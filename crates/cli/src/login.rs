@@ -303,7 +303,7 @@ fn with_token(config: &Config, pairs: Vec<(String, String)>) -> Result<Secret, E
     };
     let client = Client::new(config)?.with_token(token.expose_secret());
     let doing = format!("{AUTHENTICATING}: error looking up token");
-    let request = ClientRequest::get("auth/token/lookup-self");
+    let request = ClientRequest::get("auth/token/lookup-self").unwrapped();
     let found = client.send(&request).map_err(Error::doing(doing))?;
     let nothing = || Error::Absent(format!("{AUTHENTICATING}: the token was not found"));
     let found = found.and_then(|found| found.data).ok_or_else(nothing)?;

@@ -78,7 +78,7 @@ impl Create {
         let custom = given(&self.custom_metadata)?;
         let body = Map::from([("custom_metadata".to_owned(), Json::Object(custom))]);
         let request = ClientRequest::put(&path(&self.name)?, body);
-        print(&request, &self.common, &self.field)
+        print(request, &self.common, &self.field)
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct NamedNamespace {
 
 impl NamedNamespace {
     fn look_up(self) -> Result<Outcome, Error> {
-        print(&ClientRequest::get(&path(&self.name)?), &self.common, &self.field)
+        print(ClientRequest::get(&path(&self.name)?), &self.common, &self.field)
     }
 
     fn delete(self) -> Result<Outcome, Error> {
@@ -161,7 +161,7 @@ impl Patch {
         changes.extend(self.remove_custom_metadata.iter().map(|name| (name.clone(), Json::Null)));
         let body = Json::object([("custom_metadata", Json::Object(changes))]);
         let request = ClientRequest::new(Method::Patch, &path(&self.name)?).with_body(&body);
-        print(&request, &self.common, &self.field)
+        print(request, &self.common, &self.field)
     }
 }
 
@@ -183,7 +183,7 @@ pub(crate) struct Lock {
 impl Lock {
     fn run(self) -> Result<Outcome, Error> {
         let request = ClientRequest::put(&lock_path("lock", self.path.as_deref())?, Map::new());
-        print(&request, &self.common, &self.field)
+        print(request, &self.common, &self.field)
     }
 }
 
@@ -220,16 +220,19 @@ impl Unlock {
     }
 }
 
-/// Sends a request and prints the data of its answer.
+/// Sends a request and prints the data of its answer, or the token that this is wrapped in.
 fn print(
-    request: &ClientRequest,
+    request: ClientRequest,
     common: &CommonFlags,
     field: &FieldFlag,
 ) -> Result<Outcome, Error> {
     let config = Config::load(common)?;
     let client = Client::new(&config)?;
-    let answer = client.send(request).map_err(Error::doing(DOING))?;
+    let answer = client.send(&request.wrappable()).map_err(Error::doing(DOING))?;
     let answer = answer.ok_or_else(|| Error::Absent("Namespace not found".to_owned()))?;
+    if answer.wrap_info.is_some() {
+        return output::secret(&answer, &config, field.field.as_deref());
+    }
     let answer = Secret::with_data(Some(answer), DOING)?;
     match (field.field.as_deref(), config.format) {
         (None, OutputFormat::Json | OutputFormat::Yaml) => {

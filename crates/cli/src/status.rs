@@ -78,7 +78,7 @@ impl Status {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let doing = "Error checking seal status";
-        let state = bare(client.send(&ClientRequest::get("sys/seal-status")), doing)?;
+        let state = bare(client.send(&ClientRequest::get("sys/seal-status").unwrapped()), doing)?;
         Secret::flag_of(&state, "sealed", doing)?;
         of_seal(state, &client, &config, self.field.field.as_deref())
     }
@@ -92,7 +92,7 @@ pub(crate) fn of_seal(
     field: Option<&str>,
 ) -> Result<Outcome, Error> {
     let sealed = is(&state, "sealed");
-    let leader = client.send(&ClientRequest::get("sys/leader"));
+    let leader = client.send(&ClientRequest::get("sys/leader").unwrapped());
     match leader {
         Ok(Some(Secret { data: Some(leader), .. })) => state.extend(leader),
         // A sealed server need not say who leads, and whether there is a cluster to lead is known by its storage.

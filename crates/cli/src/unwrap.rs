@@ -56,7 +56,7 @@ impl Unwrap {
 
 /// What is inside `token`, for a login that came wrapped.
 pub(crate) fn unwrap_with(client: Client<'_>, token: &str) -> Result<Option<Secret>, Error> {
-    let result = client.with_token(token).send(&bare());
+    let result = client.with_token(token).send(&bare().unwrapped());
     result.map_err(Error::doing("Error unwrapping"))
 }
 

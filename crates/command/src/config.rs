@@ -161,6 +161,8 @@ pub struct Config {
     pub headers: Vec<(String, String)>,
     /// `X-Vault-Wrap-TTL`, in the form for the wire.
     pub wrap_ttl: Option<String>,
+    /// Whether a flag says that answers are to be wrapped, and not only the environment.
+    pub wraps_by_flag: bool,
     /// Longest time for one request.
     pub timeout: Duration,
     /// Most retries of one request.
@@ -214,6 +216,7 @@ impl Config {
         let address = connection.address.clone().or_else(|| environment.value("ADDR"));
         let address = parse_address(address.as_deref().unwrap_or(ADDRESS_DEFAULT))?;
         let token = environment.value("TOKEN").map(checked_token).transpose()?;
+        let wrap_ttl = wrap_ttl(connection, environment)?;
         Ok(Self {
             has_environment_token: token.is_some(),
             token,
@@ -226,7 +229,8 @@ impl Config {
             format,
             tls: tls_settings(connection, environment)?,
             headers: connection.header.iter().map(|text| header(text)).collect::<Result<_, _>>()?,
-            wrap_ttl: wrap_ttl(connection, environment)?,
+            wraps_by_flag: wrap_ttl.is_some() && connection.wrap_ttl.is_some(),
+            wrap_ttl,
             timeout: timeout(environment)?,
             retries_max: retries_max(environment)?,
             reach: AddressReach::Anywhere,

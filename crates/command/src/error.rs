@@ -60,6 +60,7 @@ impl Error {
         let what = what.into();
         move |error| match error {
             ClientError::Shown(text) => Self::Shown(text),
+            ClientError::Usage(text) => Self::Usage(text),
             other => Self::Request(what, Box::new(other)),
         }
     }
@@ -154,6 +155,7 @@ mod tests {
     #[test]
     fn the_code_says_whether_the_call_is_wrong_or_what_it_works_with() {
         assert_eq!(Error::usage("no such flag").exit_code(), EXIT_USAGE);
+        assert_eq!(Error::from(ClientError::Usage("flag".to_owned())).exit_code(), EXIT_USAGE);
         for error in [
             Error::unusable("a file that is not there"),
             Error::no_value("secret/a"),

@@ -64,7 +64,7 @@ pub struct ConnectionFlags {
     /// Extra header of every request, as NAME=VALUE; may be repeated
     #[arg(hide_short_help = true, long, value_name = "NAME=VALUE")]
     pub header: Vec<String>,
-    /// Wrap an answer that is printed as it came in a single-use token that lives this long, e.g. 60 or 5m [env: VAULT_WRAP_TTL]
+    /// Wrap the answer in a single-use token that lives this long, e.g. 60 or 5m; refused where a command does not print the answer as it came [env: VAULT_WRAP_TTL]
     #[arg(hide_short_help = true, long, value_name = "DURATION")]
     pub wrap_ttl: Option<String>,
     /// Do not follow a redirect to another server [env: VAULT_DISABLE_REDIRECTS]

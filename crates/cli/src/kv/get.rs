@@ -43,6 +43,10 @@ impl Get {
             if self.version.is_some() || self.field.field.is_some() {
                 return Err(Error::usage("-version and -field go with one path"));
             }
+            if config.wrap_ttl.is_some() {
+                let why = "what is at several paths cannot be wrapped: name one path, or leave out -wrap-ttl and VAULT_WRAP_TTL";
+                return Err(Error::usage(why));
+            }
             return many::get(&client, &config, &self.mount, &self.paths);
         };
         let place = KvPath::find(&client, &self.mount, path)?;

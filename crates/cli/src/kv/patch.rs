@@ -128,8 +128,8 @@ impl Patch {
         change: Map,
     ) -> Result<Result<Option<Secret>, ClientError>, Error> {
         let doing = format!("Error doing pre-read at {path}");
-        let current =
-            client.send_really(&ClientRequest::get(path)).map_err(Error::reading(doing, path))?;
+        let request = ClientRequest::get(path).unwrapped();
+        let current = client.send_really(&request).map_err(Error::reading(doing, path))?;
         let current = current.ok_or_else(|| Error::no_value(path))?;
         let Some(data) = current.datum_map("data") else {
             return Err(Error::Absent(format!(

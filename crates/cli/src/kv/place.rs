@@ -44,7 +44,7 @@ impl KvPath {
             Some(mount) => url::clean(mount)?,
             None => path.clone(),
         };
-        let request = ClientRequest::get(&format!("sys/internal/ui/mounts/{asked}"));
+        let request = ClientRequest::get(&format!("sys/internal/ui/mounts/{asked}")).unwrapped();
         let answer = match client.send_really(&request) {
             // A server that is too old to have the route has no versions either.
             Err(error) if error.api().is_some_and(|api| api.status == 404) => None,

@@ -62,8 +62,8 @@ impl Rollback {
     /// The number of the newest version, deleted or not.
     fn newest(&self, client: &Client<'_>, path: &str) -> Result<i64, Error> {
         let doing = format!("Error doing pre-read at {path}");
-        let secret =
-            client.send_really(&ClientRequest::get(path)).map_err(Error::reading(doing, path))?;
+        let request = ClientRequest::get(path).unwrapped();
+        let secret = client.send_really(&request).map_err(Error::reading(doing, path))?;
         let secret = secret.ok_or_else(|| Error::no_value(path))?;
         let version = secret.datum_map("metadata").and_then(|metadata| metadata.get("version"));
         let version = version.and_then(as_u64).and_then(|version| i64::try_from(version).ok());
@@ -72,7 +72,8 @@ impl Rollback {
 
     /// The version to bring back; one that is deleted has nothing to bring.
     fn data_of(&self, client: &Client<'_>, path: &str, version: i64) -> Result<Secret, Error> {
-        let request = ClientRequest::get(path).with_query("version", version.to_string());
+        let request =
+            ClientRequest::get(path).with_query("version", version.to_string()).unwrapped();
         let doing = format!("Error doing pre-read at {path}");
         let secret = client.send_really(&request).map_err(Error::reading(doing, path))?;
         let secret = secret.ok_or_else(|| Error::no_value(path))?;

@@ -1,7 +1,7 @@
 //! Mounts of engines, with what they are tuned to.
 
 use super::endpoint::check_target_path;
-use super::pass::{Item, Migration};
+use super::pass::{Item, Migration, is_nothing};
 use super::report::Settled;
 use super::scope::ContentKind;
 use kallisto_command::error::Error;
@@ -22,6 +22,12 @@ const TUNING: [&str; 10] = [
 ];
 /// When logins are locked out. Its parts are written by other names than they are read.
 pub(super) const LOCKOUT: &str = "user_lockout_config";
+/// What of it is the default where a server shows 0 (OpenBao and Vault, what was not set) or nothing; Kallisto shows the default.
+const LOCKOUT_DEFAULTS: [(&str, u64); 3] = [
+    ("user_lockout_counter_reset_duration", 900),
+    ("user_lockout_duration", 900),
+    ("user_lockout_threshold", 5),
+];
 /// What a server mounts itself.
 const BUILT_IN: [&str; 3] = ["cubbyhole", "identity", "system"];
 
@@ -147,6 +153,13 @@ pub(super) fn settings(mount: &Map) -> Map {
     let of = |name: &str| config.and_then(|config| config.get(name)).cloned().unwrap_or(Json::Null);
     let mut settings: Map = TUNING.iter().map(|name| ((*name).to_owned(), of(name))).collect();
     settings.retain(|_, value| *value != Json::Null);
+    if let Some(Json::Object(lockout)) = settings.get_mut(LOCKOUT) {
+        for (name, default) in LOCKOUT_DEFAULTS {
+            if lockout.get(name).is_none_or(is_nothing) {
+                lockout.insert(name.to_owned(), default.into());
+            }
+        }
+    }
     settings.insert("description".to_owned(), text(mount, "description").into());
     settings
 }
@@ -179,4 +192,33 @@ pub(super) fn creation(mount: &Map) -> Map {
 /// A text of an object; empty where there is none.
 pub(super) fn text<'m>(map: &'m Map, name: &str) -> &'m str {
     map.get(name).and_then(Json::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrate::pass::means_the_same;
+    use kallisto_command::json::parse_object;
+
+    /// Else a method would be written, and called another, by each pass.
+    #[test]
+    fn what_was_not_set_of_lockouts_is_the_default_that_the_target_shows() {
+        let of = |lockout: &str| {
+            let mount = format!(r#"{{"config":{{"user_lockout_config":{lockout}}}}}"#);
+            Json::Object(settings(&parse_object(mount.as_bytes()).unwrap()))
+        };
+        let partial = of(
+            r#"{"user_lockout_counter_reset_duration":0,"user_lockout_threshold":3,"user_lockout_duration":0,"user_lockout_disable":true}"#,
+        );
+        let here = |threshold: u64, disabled: bool| {
+            of(&format!(
+                r#"{{"user_lockout_counter_reset_duration":900,"user_lockout_threshold":{threshold},"user_lockout_duration":900,"user_lockout_disable":{disabled}}}"#
+            ))
+        };
+        assert!(means_the_same(&partial, &here(3, true)));
+        assert!(means_the_same(&of(r#"{"user_lockout_threshold":0}"#), &here(5, false)));
+        for other in [here(5, true), here(3, false)] {
+            assert!(!means_the_same(&partial, &other));
+        }
+    }
 }

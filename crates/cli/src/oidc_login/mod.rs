@@ -164,7 +164,7 @@ impl OidcLogin<'_> {
             body.insert("redirect_uri".to_owned(), Json::from(redirect_uri));
         }
         let path = format!("auth/{}/oidc/auth_url", self.mount);
-        let answer = self.client.send(&ClientRequest::put(&path, body));
+        let answer = self.client.send(&ClientRequest::put(&path, body).unwrapped());
         let answer = answer.map_err(Error::doing(AUTHENTICATING))?;
         let text = |name: &str| {
             let datum = answer.as_ref().and_then(|answer| answer.datum(name));
@@ -215,7 +215,7 @@ impl OidcLogin<'_> {
             // The server keeps what was posted until it is asked for.
             let fields = came.fields.iter();
             let body = fields.map(|(name, value)| (name.clone(), Json::from(value.as_str())));
-            let request = ClientRequest::put(&path, body.collect());
+            let request = ClientRequest::put(&path, body.collect()).unwrapped();
             self.client.send_raw(&request).map_err(Error::doing(AUTHENTICATING))?;
         }
         let told = ["state", "code", "iss", "error"].into_iter().filter_map(|name| {

@@ -121,6 +121,7 @@ pub(super) fn run(
     let path = format!("{}/sign/{role}", ssh.mount());
     let doing = Error::doing(format!("failed to sign public key {}", public.display()));
     let request = ClientRequest::put(&path, body(ssh, destination, public_key.trim()));
+    let request = if ssh.no_exec { request.wrappable() } else { request };
     let answer = client.send(&request).map_err(doing)?.ok_or_else(|| Error::no_value(&path))?;
     if ssh.no_exec {
         return output::secret(&answer, config, ssh.field.field.as_deref());

@@ -32,7 +32,7 @@ fn role_for(client: &Client<'_>, mount: &str, address: IpAddr) -> Result<String,
     let path = format!("{mount}/lookup");
     let body = Map::from([("ip".to_owned(), Json::from(address.to_string()))]);
     let doing = Error::doing(format!("failed to look up the roles for {address}"));
-    let answer = client.send(&ClientRequest::put(&path, body)).map_err(doing)?;
+    let answer = client.send(&ClientRequest::put(&path, body).unwrapped()).map_err(doing)?;
     let names: Vec<&str> = match answer.as_ref().and_then(|answer| answer.datum("roles")) {
         Some(Json::Array(names)) => names.iter().filter_map(Json::as_str).collect(),
         _ => Vec::new(),
@@ -65,7 +65,9 @@ pub(super) fn run(
         ("username".to_owned(), Json::from(destination.user.as_str())),
     ]);
     let doing = Error::doing(format!("failed to make a one-time password for {address}"));
-    let answer = client.send(&ClientRequest::put(&path, body)).map_err(doing)?;
+    let request = ClientRequest::put(&path, body);
+    let request = if ssh.no_exec { request.wrappable() } else { request };
+    let answer = client.send(&request).map_err(doing)?;
     let answer = answer.ok_or_else(|| Error::no_value(&path))?;
     if ssh.no_exec {
         return output::secret(&answer, config, ssh.field.field.as_deref());

@@ -28,6 +28,8 @@ pub enum ClientError {
     },
     /// An answer came and is not what a server sends.
     Answer(String),
+    /// A flag has no meaning for the request; it was not sent.
+    Usage(String),
     /// The settings allow no client.
     Settings(String),
     /// The request as a curl command; it was not sent.
@@ -225,7 +227,7 @@ impl ClientError {
                 TransportKind::Timeout => "VAULT_CLIENT_TIMEOUT allows more time",
                 TransportKind::Broken | TransportKind::Other => return None,
             },
-            Self::Answer(_) | Self::Settings(_) | Self::Shown(_) => return None,
+            Self::Answer(_) | Self::Usage(_) | Self::Settings(_) | Self::Shown(_) => return None,
         };
         Some(text.to_owned())
     }
@@ -247,7 +249,9 @@ impl fmt::Display for ClientError {
         match self {
             Self::Api(error) => write!(f, "{error}"),
             Self::Transport { request, text, .. } => write!(f, "{request}: {text}"),
-            Self::Answer(text) | Self::Settings(text) | Self::Shown(text) => f.write_str(text),
+            Self::Answer(text) | Self::Usage(text) | Self::Settings(text) | Self::Shown(text) => {
+                f.write_str(text)
+            }
         }
     }
 }

@@ -81,6 +81,17 @@ impl Method {
     }
 }
 
+/// What a command does with an answer, which decides whether that may come wrapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AnswerUse {
+    /// Prints it as it is: it is asked for wrapped where the flag or the environment says so.
+    Printed,
+    /// Reads it, where the flag is about another request of the command, or there is no secret to wrap.
+    Unwrapped,
+    /// Reads it: a flag that asks for wrapping is a mistake.
+    Read,
+}
+
 /// One request: a clean path below `/v1/`, a query, a body.
 #[derive(Clone)]
 pub struct ClientRequest {
@@ -91,14 +102,14 @@ pub struct ClientRequest {
     query: Vec<(String, String)>,
     /// The bytes it sends, if any.
     pub body: Option<Vec<u8>>,
-    /// Whether the answer is asked for wrapped where the settings say so.
-    is_wrappable: bool,
+    answer_use: AnswerUse,
 }
 
 impl ClientRequest {
     /// A request without query or body.
     pub fn new(method: Method, path: &str) -> Self {
-        Self { method, path: path.to_owned(), query: Vec::new(), body: None, is_wrappable: false }
+        let answer_use = AnswerUse::Read;
+        Self { method, path: path.to_owned(), query: Vec::new(), body: None, answer_use }
     }
 
     /// A read.
@@ -144,9 +155,16 @@ impl ClientRequest {
     }
 
     /// The same request of a command that prints the answer as it is, so that it may as well print the token that the answer
-    /// is wrapped in. What a command reads in any other way is never asked for wrapped.
+    /// is wrapped in. What a command reads in any other way is never asked for wrapped, and `-wrap-ttl` is refused there.
     pub const fn wrappable(mut self) -> Self {
-        self.is_wrappable = true;
+        self.answer_use = AnswerUse::Printed;
+        self
+    }
+
+    /// The same request of a command that takes `-wrap-ttl` and reads this answer: another request is [`Self::wrappable`], or
+    /// what is printed is no secret (`status`, the token that a user logs in with), as with Vault's command line.
+    pub const fn unwrapped(mut self) -> Self {
+        self.answer_use = AnswerUse::Unwrapped;
         self
     }
 }
@@ -227,6 +245,7 @@ impl<'a> Client<'a> {
 
     /// Sends a request whose answer a command needs to go on, even when it only shows requests.
     pub fn send_really(&self, request: &ClientRequest) -> Result<Option<Secret>, ClientError> {
+        self.refuse_unused_wrapping(request)?;
         let answer = self.exchange(request)?;
         if answer.status != 404 || !request.method.only_reads() {
             return self.secret_of(request, answer);
@@ -248,8 +267,8 @@ impl<'a> Client<'a> {
         let answer = self.refuse_errors(request, answer)?;
         let wrong = |why: &str| ClientError::Answer(format!("{}: {why}", answer.url));
         let secret = Secret::parse(&answer.body).map_err(|why| wrong(&why))?;
-        if secret.as_ref().is_some_and(|secret| secret.wrap_info.is_some()) && !request.is_wrappable
-        {
+        let is_wrapped = secret.as_ref().is_some_and(|secret| secret.wrap_info.is_some());
+        if is_wrapped && request.answer_use != AnswerUse::Printed {
             return Err(wrong("the answer came wrapped, and this command has to read it"));
         }
         Ok(secret)
@@ -429,7 +448,7 @@ impl<'a> Client<'a> {
 
     /// How long the answer stays wrapped, if it is to be.
     fn wrap_ttl(&self, request: &ClientRequest) -> Option<&str> {
-        if !request.is_wrappable {
+        if request.answer_use != AnswerUse::Printed {
             return None;
         }
         // There is nothing else that one can want of this path.
@@ -451,8 +470,21 @@ impl<'a> Client<'a> {
         url
     }
 
+    /// Refuses `-wrap-ttl` where it would have no effect: who gives it must not get in the clear what was to be wrapped. The
+    /// environment is for many commands, and no mistake at one.
+    fn refuse_unused_wrapping(&self, request: &ClientRequest) -> Result<(), ClientError> {
+        match request.answer_use {
+            AnswerUse::Read if self.config.wraps_by_flag => Err(ClientError::Usage(
+                "flag -wrap-ttl: this command does not print the answer as it came, so nothing would be wrapped"
+                    .to_owned(),
+            )),
+            AnswerUse::Read | AnswerUse::Unwrapped | AnswerUse::Printed => Ok(()),
+        }
+    }
+
     /// Stops at a request that is shown instead of sent.
     fn show_instead(&self, request: &ClientRequest) -> Result<(), ClientError> {
+        self.refuse_unused_wrapping(request)?;
         match self.config.sending {
             Sending::Real => Ok(()),
             Sending::Curl => {

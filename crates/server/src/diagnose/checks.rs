@@ -1,6 +1,8 @@
 //! The single checks: each tries what a start would do, and leaves no trace.
 
 use std::fmt::Display;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::iter;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
@@ -26,8 +28,9 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 const FREE_BYTES_LOW: u64 = 1 << 30;
 /// The file that a store holds while it is open.
 const LOCK: &str = "LOCK";
-/// The file by which a directory is tried.
-const PROBE: &str = ".diagnose";
+/// How the name of a file by which a directory is tried begins, and how many letters and digits are drawn for the rest.
+const PROBE: &str = ".diagnose-";
+const PROBE_LETTERS: usize = 16;
 
 /// What a seal is tried with: as long as a key, and no secret.
 const SAMPLE: &[u8; 32] = b"kallisto operator diagnose sends";
@@ -160,15 +163,18 @@ fn permissions(directory: &Path) -> DiagnoseCheck {
 }
 
 fn writable(name: &'static str, directory: &Path) -> DiagnoseCheck {
-    let probe = directory.join(PROBE);
-    let tried = RealDisk.create(&probe).and_then(|file| {
-        let synced = file.write_at(b"diagnose", 0).and_then(|_| file.sync_data());
-        RealDisk.remove(&probe).and(synced)
-    });
-    match tried {
+    let drawn: String = iter::repeat_with(fastrand::alphanumeric).take(PROBE_LETTERS).collect();
+    match make_and_remove(&directory.join(format!("{PROBE}{drawn}"))) {
         Ok(()) => DiagnoseCheck::ok(name, directory.display()),
         Err(error) => DiagnoseCheck::fail(name, format!("{}: {error}", directory.display())),
     }
+}
+
+/// Makes a file and removes it. What is there already, a link too, is an error and stays as it is.
+fn make_and_remove(path: &Path) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    let synced = file.write_all(b"diagnose").and_then(|()| file.sync_data());
+    fs::remove_file(path).and(synced)
 }
 
 fn free_space(directory: &Path) -> DiagnoseCheck {
@@ -382,5 +388,35 @@ fn audit_device(device: &DeclaredDevice) -> Option<DiagnoseCheck> {
     match kallisto_audit::check_file(&spec) {
         Ok(()) => Some(DiagnoseCheck::ok(name, path_shown)),
         Err(error) => fails(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::CheckStatus;
+    use super::*;
+
+    #[test]
+    fn what_is_in_a_directory_that_is_tried_stays_as_it_is() {
+        let name = format!("kallisto-diagnose-{}", fastrand::u64(..));
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir(&directory).unwrap();
+        let at = |name: &str| directory.join(name);
+        let keep = |name: &str| File::create_new(at(name)).unwrap().write_all(b"keep").unwrap();
+        keep("own");
+        std::os::unix::fs::symlink(at("own"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("dangling")).unwrap();
+        for name in ["own", "link", "dangling"] {
+            let error = make_and_remove(&at(name)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{name}");
+            assert!(fs::symlink_metadata(at(name)).is_ok(), "{name}");
+        }
+        // The name that was tried by 0.2.0.
+        std::os::unix::fs::symlink(at("own"), at(".diagnose")).unwrap();
+        let check = writable("Check", &directory);
+        assert_eq!(check.status(), CheckStatus::Ok);
+        assert_eq!(fs::read_to_string(at(".diagnose")).unwrap(), "keep");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 4);
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -56,7 +56,9 @@ pub(super) fn diagnose(
         .iter()
         .fold(ClientRequest::get("sys/health"), |request, code| request.with_query(code, "200"));
     let health = match client.send(&asked) {
-        Err(error @ ClientError::Shown(_)) => return Err(Error::doing("Error diagnosing")(error)),
+        Err(error @ (ClientError::Shown(_) | ClientError::Usage(_))) => {
+            return Err(Error::doing("Error diagnosing")(error));
+        }
         Err(error) => Err(error.to_string()),
         Ok(answer) => Secret::data_of(answer, "sys/health").map_err(|error| error.to_string()),
     };
