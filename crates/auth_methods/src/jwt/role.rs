@@ -287,9 +287,8 @@ impl RoleFields for JwtRole {
     fn to_map(&self) -> Map {
         let mut map = self.params.to_map();
         let claims = self.bound_claims.iter();
-        let claims: Map = claims
-            .map(|(name, values)| (name.clone(), Json::Array(values.clone())))
-            .collect();
+        let claims: Map =
+            claims.map(|(name, values)| (name.clone(), Json::Array(values.clone()))).collect();
         let mappings = self.claim_mappings.iter();
         let mappings: Map =
             mappings.map(|(claim, name)| (claim.clone(), name.as_str().into())).collect();

@@ -353,6 +353,11 @@ impl Issuer {
         }
     }
 
+    /// Whether it may sign revocation lists, where its key is here.
+    pub(super) fn signs_lists(&self) -> bool {
+        self.usage.signs_crls && self.certificate.may_sign_crls()
+    }
+
     /// It as who signs revocation lists and answers of OCSP.
     pub(super) fn crl_signer<'a>(&'a self, key: &'a PkiKey) -> CertificateSigner<'a> {
         let signer = self.signer(key, SignatureWish::default());

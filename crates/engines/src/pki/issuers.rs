@@ -15,7 +15,7 @@ use super::answer;
 use super::generate::NO_URLS;
 use super::given::{GivenFields, object, refuse};
 use super::ids::{IssuerId, ListScope};
-use super::issuer::{Issuer, IssuerUsage, Outliving, PkiKey, UrlSettings};
+use super::issuer::{Issuer, IssuerUsage, Outliving, PkiKey};
 use super::memory::{Pki, PkiState, is_default};
 use super::settings::templates_fail;
 use super::structure::{StructureChange, change};
@@ -187,23 +187,12 @@ fn roles_referring(state: &PkiState, name: &str) -> Option<String> {
     (count > 0 && !name.is_empty()).then(|| format!("{count} roles reference {name}"))
 }
 
-/// What the revocation lists of an issuer say that revocations do not.
-fn crl_settings(issuer: &Issuer) -> (Option<SignatureAlgorithm>, bool, &[String], bool) {
-    let UrlSettings { urls, are_templates } = &issuer.urls;
-    let deltas = &urls.delta_crl_distribution_points[..];
-    (issuer.crl_algorithm, issuer.usage.signs_crls, deltas, *are_templates)
-}
-
 async fn update(call: &Call<'_>, body: &Map, patches: bool) -> Result<Response, Error> {
     let given = GivenFields::of(body);
     let updated = change(call, |change| {
         let issuer = change.state.issuer(call.params.get("ref"))?;
         let new = changed(change, &issuer, given, patches)?;
         change.put_issuer(&new)?;
-        // A list of a number never says anything else, and is signed in one way.
-        if new.usage.signs_crls && crl_settings(&new) != crl_settings(&issuer) {
-            change.renew_lists(new.scope)?;
-        }
         let mut warnings = Vec::new();
         if new.name != issuer.name {
             warnings.extend(roles_referring(change.state, &issuer.name));

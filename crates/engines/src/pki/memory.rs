@@ -22,6 +22,7 @@ use super::ocsp_cache::OcspCache;
 use super::pool::KeyPool;
 use super::revoked::{Lists, RevocationRecord, RevokedSet};
 use super::role::PkiRole;
+use super::structure::ChangedIssuers;
 
 /// The record that every change of issuers and keys writes.
 pub(super) const GENERATION: &str = "config/generation";
@@ -381,7 +382,8 @@ impl PkiState {
         self.parents.insert(issuer.id, parents);
         self.issuers_by_subject.entry(certificate.subject.clone()).or_default().push(issuer.id);
         self.issuers_by_signer.entry(certificate.issuer.clone()).or_default().push(issuer.id);
-        self.issuers_by_scope.entry(issuer.scope).or_default().push(issuer.id);
+        let in_scope = self.issuers_by_scope.entry(issuer.scope).or_default();
+        in_scope.insert(in_scope.partition_point(|id| *id < issuer.id), issuer.id);
     }
 
     fn remove_issuer(&mut self, id: IssuerId) {
@@ -477,7 +479,7 @@ impl PkiState {
         self.keys_by_name.contains_key(name)
     }
 
-    /// The issuers of a certificate's subject name and key.
+    /// The issuers of a certificate's subject name and key, by their ids: every server finds the same one first.
     pub(super) fn issuers_of(&self, scope: ListScope) -> impl Iterator<Item = &Arc<Issuer>> {
         let ids = self.issuers_by_scope.get(&scope).into_iter().flatten();
         ids.filter_map(|id| self.issuers.get(id))
@@ -513,7 +515,20 @@ impl PkiState {
 
     /// Who signs for a scope: an issuer with a key that may.
     pub(super) fn crl_signer(&self, scope: ListScope) -> Option<(Arc<Issuer>, Arc<PkiKey>)> {
-        self.signer(scope, |issuer| issuer.usage.signs_crls && issuer.certificate.may_sign_crls())
+        self.signer(scope, Issuer::signs_lists)
+    }
+
+    /// Who will sign for a scope once issuers are `changed`, whose keys there are by then.
+    pub(super) fn crl_signer_with<'a>(
+        &'a self,
+        scope: ListScope,
+        changed: &'a ChangedIssuers,
+    ) -> Option<&'a Issuer> {
+        let known = self.issuers_of(scope).map(Arc::as_ref);
+        let kept = known.filter(|issuer| !changed.contains_key(&issuer.id));
+        let new = changed.values().flatten().filter(|issuer| issuer.scope == scope);
+        let may = |issuer: &&Issuer| issuer.key.is_some() && issuer.signs_lists();
+        kept.chain(new).filter(may).min_by_key(|issuer| issuer.id)
     }
 
     /// Who signed the latest list of a scope, though it may sign no other one by now.
@@ -538,12 +553,17 @@ impl PkiState {
         })
     }
 
+    /// The URLs that count for an issuer: its own ones, or else those of the mount.
+    pub(super) fn url_settings<'a>(&'a self, own: &'a UrlSettings) -> &'a UrlSettings {
+        if own.is_empty() { &self.urls } else { own }
+    }
+
     /// Where more is to be found about what an issuer signs.
     ///
     /// # Errors
     /// [`Error::Invalid`] when a template needs what is not set.
     pub(super) fn urls_of(&self, issuer: IssuerId, own: &UrlSettings) -> Result<Urls, Error> {
-        let settings = if own.is_empty() { &self.urls } else { own };
+        let settings = self.url_settings(own);
         if !settings.are_templates {
             return Ok(settings.urls.clone());
         }

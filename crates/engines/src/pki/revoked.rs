@@ -238,6 +238,18 @@ impl Lists {
         revoked.after < self.complete && revoked.not_after < self.before_at
     }
 
+    /// Whether the latest complete list or delta has it and has not ended, where lists are good for `expiry_secs`.
+    pub(super) fn are_good_with(
+        &self,
+        revoked: &RevokedCertificate,
+        expiry_secs: i64,
+        now: i64,
+    ) -> bool {
+        let is_good = |at: i64| at.saturating_add(expiry_secs) >= now;
+        (self.complete_has(revoked) && is_good(self.complete_at))
+            || (self.delta_has(revoked) && is_good(self.delta_at))
+    }
+
     /// Whether the latest delta has it.
     pub(super) fn delta_has(&self, revoked: &RevokedCertificate) -> bool {
         (self.complete..self.delta).contains(&revoked.after)

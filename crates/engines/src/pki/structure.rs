@@ -1,19 +1,23 @@
 //! Changing issuers and keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kallisto_api::Error;
 use kallisto_engine::{Call, Transaction};
+use kallisto_pki::SignatureAlgorithm;
 use kallisto_pki::certificate::ParsedCertificate;
 
 use super::config::Defaults;
 use super::ids::{IssuerId, ListScope};
-use super::issuer::{Issuer, PkiKey};
+use super::issuer::{Issuer, PkiKey, UrlSettings};
 use super::memory::{GENERATION, ISSUERS, KEYS, MODIFIED, Pki, PkiState, is_default};
 use super::modified::StructureModified;
 use super::revoked::{
     Lists, StoredCertificate, certificate_record, issuer_record, key_record, lists_record,
 };
+
+/// The issuers that a change puts, and those that it deletes, which are `None`.
+pub(super) type ChangedIssuers = BTreeMap<IssuerId, Option<Issuer>>;
 
 /// What changes of issuers and keys. Reads what was decoded, and what was changed before.
 pub(super) struct StructureChange<'a, 't> {
@@ -21,8 +25,7 @@ pub(super) struct StructureChange<'a, 't> {
     transaction: &'a mut Transaction<'t>,
     issuers: Defaults,
     keys: Defaults,
-    made: BTreeMap<ListScope, ()>,
-    now: i64,
+    changed: ChangedIssuers,
 }
 
 /// Changes issuers and keys, as `decide` wants it of what there is; it decides again when another change was faster.
@@ -45,11 +48,11 @@ pub(super) async fn change<T: Send>(
             transaction,
             issuers,
             keys,
-            made: BTreeMap::new(),
-            now,
+            changed: ChangedIssuers::new(),
         };
         let decided = decide(&mut change)?;
-        let (issuers, keys) = (change.issuers, change.keys);
+        let StructureChange { issuers, keys, changed, .. } = change;
+        put_lists(transaction, &state, &changed, now)?;
         if issuers != state.issuer_defaults {
             transaction.put(ISSUERS, issuers.encode())?;
         }
@@ -68,16 +71,55 @@ pub(super) fn note_change(transaction: &mut Transaction<'_>, now: i64) -> Result
     put_generation(transaction, generation + 1, now)
 }
 
-/// Writes which issuer of a scope was deleted last: answers about what it signed go on naming it.
-pub(super) fn note_last_issuer(
+/// Writes what changed issuers mean for the lists of their scopes: new issuers have a first list; a list of a number is signed in one way, so where another
+/// issuer signs from now on, or signs otherwise, there is a new one; and answers about what a deleted issuer signed go on naming it.
+pub(super) fn put_lists(
     transaction: &mut Transaction<'_>,
-    scope: ListScope,
-    id: IssuerId,
+    state: &PkiState,
+    changed: &ChangedIssuers,
+    now: i64,
 ) -> Result<(), Error> {
-    let name = lists_record(scope);
-    let Some(record) = transaction.get(&name)? else { return Ok(()) };
-    let lists = Lists { last_issuer: Some(id), ..record.decode(Lists::decode)? };
-    transaction.put(&name, lists.encode())
+    let scope_of = |(id, new): (&IssuerId, &Option<Issuer>)| match new {
+        Some(new) => Some(new.scope),
+        None => state.issuers.get(id).map(|known| known.scope),
+    };
+    let unchanged = ChangedIssuers::new();
+    let scopes: BTreeSet<ListScope> = changed.iter().filter_map(scope_of).collect();
+    for scope in scopes {
+        let in_scope = || changed.iter().filter(|one| scope_of(*one) == Some(scope));
+        let deleted = in_scope().rfind(|(_, new)| new.is_none()).map(|(id, _)| *id);
+        let has_new = in_scope().any(|(id, _)| !state.issuers.contains_key(id));
+        let before = state.crl_signer_with(scope, &unchanged);
+        let signs_otherwise = state.crl_signer_with(scope, changed).is_some_and(|after| {
+            before.is_none_or(|before| crl_settings(state, before) != crl_settings(state, after))
+        });
+        if !has_new && !signs_otherwise && deleted.is_none() {
+            continue;
+        }
+        let name = lists_record(scope);
+        let known = match transaction.get(&name)? {
+            Some(record) => record.decode(Lists::decode)?,
+            None if has_new => Lists::default(),
+            None => continue,
+        };
+        let is_renewed = signs_otherwise || (has_new && known.number == 0);
+        let mut lists = if is_renewed { known.with_complete(now) } else { known.clone() };
+        lists.last_issuer = deleted.or(lists.last_issuer);
+        if lists != known {
+            transaction.put(&name, lists.encode())?;
+        }
+    }
+    Ok(())
+}
+
+/// What the revocation lists that an issuer signs say besides revocations.
+fn crl_settings<'a>(
+    state: &'a PkiState,
+    issuer: &'a Issuer,
+) -> (IssuerId, Option<SignatureAlgorithm>, &'a [String], bool) {
+    let UrlSettings { urls, are_templates } = state.url_settings(&issuer.urls);
+    let deltas = &urls.delta_crl_distribution_points[..];
+    (issuer.id, issuer.crl_algorithm, deltas, *are_templates)
 }
 
 /// Writes that there is a new generation, since `now` or, where the one before is as young or of a clock that was ahead, since a second after that.
@@ -108,35 +150,19 @@ impl StructureChange<'_, '_> {
         Ok(())
     }
 
-    /// Takes in a new issuer, with the first of its lists if there are none.
+    /// Takes in a new issuer.
     pub(super) fn put_new_issuer(&mut self, issuer: &Issuer) -> Result<(), Error> {
         self.put_issuer(issuer)?;
         if issuer.key.is_some() && (self.issuers.default.is_none() || self.issuers.follows_latest) {
             self.issuers.default = Some(issuer.id);
-        }
-        let known = self.state.signing.get(&issuer.scope);
-        let has_lists = known.is_some_and(|signing| signing.lists.number > 0);
-        if !has_lists && self.made.insert(issuer.scope, ()).is_none() {
-            let lists = known.map(|signing| signing.lists.clone()).unwrap_or_default();
-            let lists = lists.with_complete(self.now);
-            self.transaction.put(&lists_record(issuer.scope), lists.encode())?;
         }
         Ok(())
     }
 
     /// Replaces an issuer.
     pub(super) fn put_issuer(&mut self, issuer: &Issuer) -> Result<(), Error> {
+        self.changed.insert(issuer.id, Some(issuer.clone()));
         self.transaction.put(&issuer_record(issuer.id), issuer.encode())
-    }
-
-    /// Lets there be new lists of who signs in a scope.
-    pub(super) fn renew_lists(&mut self, scope: ListScope) -> Result<(), Error> {
-        let name = lists_record(scope);
-        if let Some(record) = self.transaction.get(&name)? {
-            let lists = record.decode(Lists::decode)?.with_complete(self.now);
-            self.transaction.put(&name, lists.encode())?;
-        }
-        Ok(())
     }
 
     /// Stores a certificate, if it is not stored.
@@ -154,14 +180,11 @@ impl StructureChange<'_, '_> {
         Ok(())
     }
 
-    /// Writes that what signed in a scope elsewhere is not known here.
     pub(super) fn delete_issuer(&mut self, id: IssuerId) -> Result<(), Error> {
         if self.issuers.default == Some(id) {
             self.issuers.default = None;
         }
-        if let Some(issuer) = self.state.issuers.get(&id) {
-            note_last_issuer(self.transaction, issuer.scope, id)?;
-        }
+        self.changed.insert(id, None);
         self.transaction.delete(&issuer_record(id))
     }
 

@@ -14,13 +14,13 @@ use kallisto_pki::Serial;
 use kallisto_pki::certificate::ParsedCertificate;
 
 use super::given::{GivenFields, object};
-use super::ids::{IssuerId, ListScope};
+use super::ids::ListScope;
 use super::lists;
 use super::memory::{Pki, PkiState, TIDY};
 use super::revoked::{
     Lists, RevocationRecord, StoredCertificate, certificate_record, revoked_record,
 };
-use super::structure::{note_change, note_last_issuer};
+use super::structure::{ChangedIssuers, note_change, put_lists};
 use super::tidy_settings::{Auto, OPERATIONS, TidyWhat};
 use super::{acme, answer, metadata};
 
@@ -318,7 +318,7 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
         };
         let mut after = before.clone();
         let mut deletes = Vec::new();
-        let (mut listed, mut gone) = (LeftLists::new(), Vec::new());
+        let (mut listed, mut gone) = (LeftLists::new(), ChangedIssuers::new());
         match phase {
             TidyPhase::Certificates => certificates(storage, now, &mut after, &mut deletes)?,
             TidyPhase::Metadata => metadata(storage, now, &mut after, &mut deletes)?,
@@ -346,9 +346,7 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
                 }
                 if phase == TidyPhase::Issuers && !deletes.is_empty() {
                     note_change(transaction, now)?;
-                    for (scope, id) in &gone {
-                        note_last_issuer(transaction, *scope, *id)?;
-                    }
+                    put_lists(transaction, &memory.read(), &gone, now)?;
                 }
                 for name in &deletes {
                     transaction.delete(name)?;
@@ -464,7 +462,7 @@ fn revoked(
         let not_after = record.revoked.not_after;
         let ended = not_after.saturating_add(progress.what.revoked_buffer_secs);
         if ended < now {
-            match fate(&memory.read(), &record) {
+            match fate(&memory.read(), &record, now) {
                 RevocationFate::Kept => continue,
                 RevocationFate::LeavesLists => {
                     let last = listed.entry(record.scope).or_insert(not_after);
@@ -489,7 +487,7 @@ fn revoked(
 
 /// What becomes of a revocation of what ended.
 enum RevocationFate {
-    /// It stays until there is a complete list without it, which is not made for it alone.
+    /// It stays until there is a complete list without it, which is not made for it alone, or nobody signs another list and the latest one has ended.
     Kept,
     /// There is a new complete list without it.
     LeavesLists,
@@ -497,18 +495,22 @@ enum RevocationFate {
     Forgotten,
 }
 
-fn fate(state: &PkiState, record: &RevocationRecord) -> RevocationFate {
-    let lists = state.signing.get(&record.scope).map(|signing| &signing.lists);
-    match lists {
-        Some(lists) if !lists.are_done_with(&record.revoked) => {}
+fn fate(state: &PkiState, record: &RevocationRecord, now: i64) -> RevocationFate {
+    let lists = match state.signing.get(&record.scope).map(|signing| &signing.lists) {
+        Some(lists) if !lists.are_done_with(&record.revoked) => lists,
         _ => return RevocationFate::Forgotten,
+    };
+    if state.crl_signer(record.scope).is_some() {
+        return match state.crl.rebuilds_itself {
+            true => RevocationFate::Kept,
+            false => RevocationFate::LeavesLists,
+        };
     }
-    if state.crl_signer(record.scope).is_some() && !state.crl.rebuilds_itself {
-        RevocationFate::LeavesLists
-    } else if state.latest_crl_signer(record.scope).is_some() {
-        RevocationFate::Kept
-    } else {
-        RevocationFate::Forgotten
+    // There is no other list by itself: what is on the latest ones stays as long as they are good.
+    let is_served = state.latest_crl_signer(record.scope).is_some();
+    match is_served && lists.are_good_with(&record.revoked, state.crl.expiry_secs, now) {
+        true => RevocationFate::Kept,
+        false => RevocationFate::Forgotten,
     }
 }
 
@@ -518,8 +520,8 @@ fn issuers(
     now: i64,
     progress: &mut TidyProgress,
     deletes: &mut Vec<String>,
-) -> Vec<(ListScope, IssuerId)> {
-    let mut gone = Vec::new();
+) -> ChangedIssuers {
+    let mut gone = ChangedIssuers::new();
     if progress.what.expired_issuers {
         let state = memory.read();
         for issuer in state.issuers.values() {
@@ -528,7 +530,7 @@ fn issuers(
             let is_default = state.issuer_defaults.default == Some(issuer.id);
             if ended < now && !is_default {
                 deletes.push(super::revoked::issuer_record(issuer.id));
-                gone.push((issuer.scope, issuer.id));
+                gone.insert(issuer.id, None);
                 progress.issuers_deleted += 1;
             }
         }
