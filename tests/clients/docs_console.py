@@ -265,7 +265,7 @@ def complaint(session, kind, text):
         (pathlib.Path(session.folder) / "block.hcl").write_text(text + rest)
         # What a container's environment has, and keys that a block takes from there.
         names = ["VAULT_K8S_NAMESPACE", "VAULT_K8S_POD_NAME", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", *re.findall(r"env://(\w+)", text)]
-        environment = " ".join(f"{it}={'0' * 64 if it.endswith('KEY') else '443' if it.endswith('PORT') else 'kallisto'}" for it in names)
+        environment = " ".join(f"{it}={'0123456789abcdef' * 4 if it.endswith('KEY') else '443' if it.endswith('PORT') else 'kallisto'}" for it in names)
         output, code = session.send(f"{environment} kallisto operator validate-config -config=block.hcl 2>&1")
         return output if code or "warning" in output.lower() else None
     if kind == "json":

@@ -5,6 +5,7 @@ use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Fields, Span};
 
 use super::given::{GivenFields, object, short};
+use super::ids::IssuerId;
 use super::issuer::is_url;
 
 /// How revocation is told.
@@ -169,6 +170,31 @@ impl ClusterUrls {
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
         Self::default().update(GivenFields(Fields::new(&map))).ok()
+    }
+
+    /// A URL of a template.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it needs what is not set, or is filled to what is no URL.
+    pub(super) fn fill(&self, template: &str, issuer: IssuerId) -> Result<String, Error> {
+        let Self { path, aia_path, .. } = self;
+        for (name, field, value) in
+            [("{{cluster_path}}", "path", path), ("{{cluster_aia_path}}", "aia_path", aia_path)]
+        {
+            if template.contains(name) && value.is_empty() {
+                let what =
+                    "unable to template AIA URLs as we lack local cluster address information";
+                return Err(Error::invalid(format!("{what} ({field})")));
+            }
+        }
+        let filled = template
+            .replace("{{issuer_id}}", &issuer.to_string())
+            .replace("{{cluster_path}}", path)
+            .replace("{{cluster_aia_path}}", aia_path);
+        if is_url(&filled) {
+            return Ok(filled);
+        }
+        Err(Error::invalid(format!("the template of a URL is filled to what is none: {filled}")))
     }
 }
 

@@ -568,7 +568,7 @@ impl PkiState {
             return Ok(settings.urls.clone());
         }
         let filled = |urls: &Vec<String>| {
-            urls.iter().map(|url| self.fill(url, issuer)).collect::<Result<Vec<_>, _>>()
+            urls.iter().map(|url| self.cluster.fill(url, issuer)).collect::<Result<Vec<_>, _>>()
         };
         let urls = &settings.urls;
         Ok(Urls {
@@ -577,27 +577,5 @@ impl PkiState {
             delta_crl_distribution_points: filled(&urls.delta_crl_distribution_points)?,
             ocsp_servers: filled(&urls.ocsp_servers)?,
         })
-    }
-
-    fn fill(&self, template: &str, issuer: IssuerId) -> Result<String, Error> {
-        let ClusterUrls { path, aia_path, .. } = &self.cluster;
-        for (name, field, value) in
-            [("{{cluster_path}}", "path", path), ("{{cluster_aia_path}}", "aia_path", aia_path)]
-        {
-            if template.contains(name) && value.is_empty() {
-                return Err(Error::invalid(format!(
-                    "unable to template AIA URLs as we lack local cluster address information \
-                     ({field})"
-                )));
-            }
-        }
-        let filled = template
-            .replace("{{issuer_id}}", &issuer.to_string())
-            .replace("{{cluster_path}}", path)
-            .replace("{{cluster_aia_path}}", aia_path);
-        if super::issuer::is_url(&filled) {
-            return Ok(filled);
-        }
-        Err(Error::invalid(format!("the template of a URL is filled to what is none: {filled}")))
     }
 }

@@ -6,6 +6,7 @@ mod limits;
 mod lists;
 mod metadata;
 mod modified;
+mod numbers;
 mod warnings;
 mod wishes;
 
